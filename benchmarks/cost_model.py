@@ -7,6 +7,7 @@ table: the network between machines. The rest is arithmetic, in `by_examples`. T
 """
 
 import argparse
+import pickle
 import tempfile
 import time
 from pathlib import Path
@@ -104,7 +105,7 @@ def increments() -> tuple[float, float, float, float]:
         best(lambda: delta(base, workers[0])) / WIDTH,
         best(lambda: merge_deltas(base, deltas), 3) / records,
         best(lambda: apply_delta(base, change)) / len(change.parts[0].indices),
-        sum(change.nbytes for change in deltas) / records,
+        sum(len(pickle.dumps(change)) for change in deltas) / records,
     )
 
 

@@ -91,6 +91,7 @@ def save_model(
     """
     if answer not in ANSWERS:
         raise InvalidInputError(f"answer must be {listed(ANSWERS)}, got {answer!r}")
+    getattr(estimator, answer)  # raises now, not when the model is served, if its scores are not log-odds
     mlflow, folder = _mlflow(), Path(path)
     described = mlflow.models.Model() if mlflow_model is None else mlflow_model
     if folder.exists() and any(folder.iterdir()):

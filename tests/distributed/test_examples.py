@@ -13,7 +13,7 @@ from thinstream.data.opening import open_stream
 from thinstream.distributed import LocalLauncher, train
 from thinstream.distributed.engines.local import Shared
 from thinstream.distributed.rounds import Idle, Round, _kept, learn_examples, rows_of_round
-from thinstream.distributed.sources import Cursor, FileSource, Place
+from thinstream.distributed.sources import Cursor, FileSource, ShardPosition
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError
 from thinstream.lanes.learner import Learner
 from thinstream.models.file import write
@@ -261,15 +261,15 @@ def test_cursors_go_on_anywhere(data):
             for i in range(len(batch))
         ]
 
-    whole = Cursor(open_stream(data), Place(), 2)
+    whole = Cursor(open_stream(data), ShardPosition(), 2)
     expected = rows(whole, 10**9)
     assert len(expected) == 720
     assert whole.over
-    place, result = Place(), []
+    reached, result = ShardPosition(), []
     for n in (1, 100, 19, 250, 0, 5, 400):
-        cursor = Cursor(open_stream(data), place, 2)
+        cursor = Cursor(open_stream(data), reached, 2)
         result += rows(cursor, n)
-        place = cursor.place
+        reached = cursor.reached
     assert result == expected
     assert cursor.over
 
@@ -355,6 +355,6 @@ def test_pipelines(data):
 def test_tasks_travel():
     import pickle
 
-    task = Round("job", 0, Shared("k"), Place(), 5, 1, 0, 2, None)
+    task = Round("job", 0, Shared("k"), ShardPosition(), 5, 1, 0, 2, None)
     assert pickle.loads(pickle.dumps(replace(task, rows=6))).rows == 6
     assert Idle()() is None

@@ -79,10 +79,10 @@ def _tensor():
 
 def test_no_archive_of_them(tmp_path):
     from thinstream.errors import InvalidInputError
+    from thinstream.serve import Settings
     from thinstream.serve.folders import ServerPaths
     from thinstream.serve.learner import ModelWorker
     from thinstream.serve.served_models import register
-    from thinstream.serve.settings import Settings
 
     write(tmp_path / "m.ts", begun())
     paths = ServerPaths(tmp_path / "data")

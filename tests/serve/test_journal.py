@@ -15,7 +15,7 @@ from tests.serve.rows import packed_rows
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError
 from thinstream.serve.journal import Busy, Committer, Entry, Journal, JournalError, LearnRequest, Reader, SteadyClock
-from thinstream.serve.journal_stream import JournalNotifier
+from thinstream.serve.learning_run import JournalNotifier
 from thinstream.serve.wire import n_rows, pack, unpack
 
 

@@ -14,11 +14,11 @@ from thinstream.data.opening import open_stream
 from thinstream.errors import InvalidParameterError
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
+from thinstream.serve import Limits, Settings
 from thinstream.serve.learner import ModelWorker
 from thinstream.serve.learning_run import LearningThread
 from thinstream.serve.request_rows import RowReader
 from thinstream.serve.served_models import register
-from thinstream.serve.settings import Limits, Settings
 from thinstream.serve.shared_memory import Publisher, Shared, publish
 from thinstream.serve.wire import LearnerRequest, pack
 from thinstream.training.checkpoint import Checkpoints

@@ -19,9 +19,9 @@ import uvicorn
 
 from tests.serve.conftest import made
 from tests.serve.servers import Server as WholeServer
+from thinstream.serve import Limits
 from thinstream.serve.metrics import Metrics
 from thinstream.serve.predictor import Connections, Protocol, Server
-from thinstream.serve.settings import Limits
 from thinstream.serve.wire import DROP, ClientDisconnect, LearnerRequest, Link, Refused, _Connection, current_scope
 
 HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\n"

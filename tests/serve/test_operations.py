@@ -419,8 +419,8 @@ def test_a_retrained_file_replaces_the_model_at_the_start(tmp_path):
 
 def scored(file):
     from thinstream.models.file import read
+    from thinstream.serve import Limits
     from thinstream.serve.request_rows import RowReader
-    from thinstream.serve.settings import Limits
 
     model = read(file)
     return float(model.learner.scores(RowReader(model, Limits()).rows({"1": 1.0, "2": -1.0}))[0])

@@ -7,9 +7,9 @@ import time
 from tests.serve.conftest import made
 from tests.serve.servers import Server
 from thinstream.files import locked
+from thinstream.serve import Settings
 from thinstream.serve.folders import ServerPaths
 from thinstream.serve.served_models import register
-from thinstream.serve.settings import Settings
 from thinstream.serve.supervisor import ChildProcess
 
 

@@ -17,12 +17,12 @@ from thinstream.data.labels import Classes
 from thinstream.errors import InvalidInputError, ThinstreamError
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
+from thinstream.serve import Limits, Settings
 from thinstream.serve import learner as keeping
 from thinstream.serve.folders import back_up
 from thinstream.serve.journal import Journal, JournalError, JournalMismatchError
 from thinstream.serve.learner import ModelWorker
 from thinstream.serve.request_rows import RowReader
-from thinstream.serve.settings import Limits, Settings
 from thinstream.serve.shared_memory import version_of
 from thinstream.serve.wire import pack
 

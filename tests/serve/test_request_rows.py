@@ -10,11 +10,11 @@ from thinstream.data.opening import open_stream
 from thinstream.errors import InvalidInputError
 from thinstream.models.file import write
 from thinstream.models.model import Model
+from thinstream.serve import Limits
 from thinstream.serve.folders import ServerPaths
 from thinstream.serve.request_rows import RowReader
 from thinstream.serve.requests import read_body
 from thinstream.serve.served_models import ServedModels
-from thinstream.serve.settings import Limits
 from thinstream.serve.shared_memory import publish
 from thinstream.serve.v2 import rows_of
 from thinstream.training.job import learn_stream

@@ -7,8 +7,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from thinstream.serve.openapi import description
-
 ROW = {"1": 0.5, "3": -1.0}
 DENSE = [0.5, 0, -1.0, 0, 0]
 CSR = {"indptr": [0, 2], "indices": [0, 2], "values": [0.5, -1.0]}
@@ -196,10 +194,13 @@ def test_metrics_are_prometheus(server):
 def test_it_describes_itself(server):
     """All that is answered is described, and every example is."""
     status, raw = server.get("/openapi.json")
-    assert (status, json.loads(raw)) == (200, description())
+    paths = json.loads(raw)["paths"]
+    assert status == 200
+    assert {"/", "/predict", "/learn", "/label", "/metrics", "/v2", "/v2/models/{name}/versions"} <= {*paths}
+    assert all(call["summary"] for calls in paths.values() for call in calls.values())
     status, page = server.get("/docs")
     assert status == 200
-    for path, calls in description()["paths"].items():
+    for path, calls in paths.items():
         assert path in page.decode()
         for method in calls if path != "/events" else ():  # which go on and on: see test_dashboard
             if "challenger" in path or (method == "post" and "/versions" in path):  # they change it: see test_managing

@@ -11,9 +11,9 @@ from thinstream.data.labels import Classes
 from thinstream.errors import InvalidInputError
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
+from thinstream.serve import Limits, Settings
 from thinstream.serve.learner import ModelWorker
 from thinstream.serve.request_rows import RowReader
-from thinstream.serve.settings import Limits, Settings
 from thinstream.serve.shared_memory import Shared, without_weights
 from thinstream.serve.versions import NoVersion, VersionPolicy, Versions, compare
 from thinstream.serve.wire import Change, LearnerRequest, pack_change

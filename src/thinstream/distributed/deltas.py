@@ -134,7 +134,6 @@ def _beliefs(
     i: Increments,
     m: Learner,
 ) -> tuple[Array, Array]:
-    """Return mean and precision after the changes."""
     # a variance may have become 0: limit precisions so that their sum is finite
     most = np.finfo(m.dtype).max / (2 * len(precisions) + 2)
     base = np.minimum(precision, most)
@@ -176,9 +175,8 @@ def combining_for(model: Learner, way: str | None = None) -> Combining:
     name = model.algorithm.name
     if model.parameters.get(HALF_LIFE) is not None:
         raise MergeError(
-            f"{name} with half_life cannot be merged in rounds, because each worker would discount only "
-            f"by its own rows. "
-            "Train on one machine, or without half_life"
+            f"{name} with half_life cannot be merged in rounds, because each worker would discount only by its own "
+            "rows. Train on one machine, or without half_life"
         )
     rule: MergeRule = model.rule.merge_rule()
     if not rule.declared:
@@ -214,11 +212,6 @@ class WholeBlend:
     def n_features(self) -> int:
         return self.learner.n_features
 
-    @property
-    def nbytes(self) -> int:
-        """The approximate size of a message with it."""
-        return sum(group.needed(blend.n_features) for blend in self.learner.blends for group in blend.groups)
-
 
 def merge_wholes(base: Pipeline, workers: Sequence[Pipeline], join: Join) -> Pipeline:
     """Merge the blends of workers into a new learner; ``join`` merges the models of one algorithm."""
@@ -247,7 +240,7 @@ def _merged(base: Blend, workers: Sequence[Blend], join: Join) -> Blend:
         for group, *own in zip(view.groups, *(other.groups for other in others), strict=True):
             memories = []
             for models in zip(*own, strict=True):
-                ready = [Pipeline.of(model, each.preparation) for model, each in zip(models, others, strict=True)]
+                ready = [Pipeline.of(model, other.preparation) for model, other in zip(models, others, strict=True)]
                 together = join(ready[0], ready[1:])
                 memories.append(together.outputs.one.memory)
                 if view.preparation:
@@ -293,11 +286,6 @@ class CompactChange:
     n_features: int
     change: Any
 
-    @property
-    def nbytes(self) -> int:
-        """The size of a message with it."""
-        return int(self.numbers.nbytes + self.change.nbytes)
-
     def around(self, inner: Pipeline, grow: bool) -> Pipeline:
         """Return ``inner`` as a learner on these slots."""
         return inner.encoded(SlotTable.of(self.numbers), self.n_features, grow)
@@ -318,13 +306,6 @@ class Delta:
     parts: tuple[Part, ...]
     mistakes: int = 0  # with several classes: mistakes of the whole run
     scales: tuple[NDArray[np.int64], dict[str, NDArray[np.float64]]] | None = None  # changed features and their scales
-
-    @property
-    def nbytes(self) -> int:
-        """The size of a message with it."""
-        where, columns = self.scales or (np.empty(0, np.int64), {})
-        own = (where, *columns.values())
-        return sum(array.nbytes for part in self.parts for array in (part.indices, *part.memory, *own))
 
 
 #: The change that a worker returns.
@@ -391,7 +372,6 @@ def apply_delta(base: Pipeline, change: Change) -> Pipeline:
 
 
 def copy_learner(model: Pipeline) -> Pipeline:
-    """Return a copy with the same state."""
     if model.encoder is not None:
         inner = copy_learner(model.decoded())
         return inner.encoded(SlotTable.of(model.encoder.numbers), model.n_features, model.grow)

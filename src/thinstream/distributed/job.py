@@ -96,7 +96,7 @@ def train(
     estimator : estimator
         An online learner of thinstream, such as ``thinstream.SSOL(eta=0.5)``. It learns from scratch.
     engine : {"ray", "spark", "local"} or Launcher
-        Where the workers run. "local" starts processes on this machine. A launcher is used and left open.
+        The engine that runs the workers. "local" starts processes on this machine. A launcher is used and left open.
     workers : int
         The number of workers.
     merge_every : int, optional
@@ -229,15 +229,7 @@ class Unmeasured:
 class WorkerSource(FileSource):
     """Files that workers read.
 
-    Parameters
-    ----------
-    engine : {"local", "ray", "spark"}
-    workers : int
-    merge, merge_every
-        As in `thinstream.distributed.train`.
-    address : str or None
-        The address of the cluster.
-
+    ``merge`` and ``merge_every`` are those of `train`. ``address`` is the address of the cluster.
     """
 
     engine: str = "local"
@@ -282,7 +274,6 @@ class WorkerRun:
         self._files = SharedFiles(source.paths, **options.given())
 
     def resume(self) -> bool:
-        """Continue from the last checkpoint, if there is one."""
         self._resumes = True
         return self._can_resume()
 
@@ -297,7 +288,6 @@ class WorkerRun:
         """Do nothing: workers load their own compiled code."""
 
     def run(self) -> Model:
-        """Learn from all files."""
         source, checkpoints = self.source, self.checkpoints
         options_ = {} if source.address is None else {ADDRESS[source.engine]: source.address}
         self._files.shards(source.workers)  # before workers start, raise if there are fewer parts than workers
@@ -318,7 +308,6 @@ class WorkerRun:
         return self.state.model
 
     def clear(self) -> None:
-        """Remove the checkpoint of a run that is over."""
         if self._path is not None:
             Checkpoints(self._path).remove()
 
@@ -329,7 +318,6 @@ class WorkerRun:
 
     @property
     def skipped(self) -> int:
-        """The number of bad records that workers skipped."""
         return self.state.skipped
 
     def looks_sorted(self) -> bool:
@@ -337,7 +325,6 @@ class WorkerRun:
         return False
 
     def names(self) -> Names | None:
-        """Return the names that the model began with."""
         return self.model.names
 
     def report(self) -> dict[str, Any] | None:

@@ -23,7 +23,7 @@ from thinstream.algorithms.registry import find, rule_of
 from thinstream.batch import Batch
 from thinstream.data.sources import resolve
 from thinstream.data.stream import Stream
-from thinstream.distributed.sources import Cursor, Place
+from thinstream.distributed.sources import Cursor, ShardPosition
 from thinstream.engine.forgetting import HALF_LIFE
 from thinstream.engine.memory import widen
 from thinstream.engine.protocol import require_range, require_signs
@@ -239,9 +239,8 @@ def require_separable(algorithm: str, parameters: dict[str, Any]) -> None:
     is_online = declaration.kind == "online" and parameters.get(HALF_LIFE) is None
     if not (is_online and is_separable(rule_of(declaration, parameters))):
         raise InvalidParameterError(
-            f"{declaration.name} cannot be split by features: --mode features needs an algorithm that "
-            f"learns online and "
-            "moves each weight by itself, without covariance='full' and half_life"
+            f"{declaration.name} cannot be split by features: --mode features needs an algorithm that learns online "
+            "and moves each weight by itself, without covariance='full' and half_life"
         )
 
 
@@ -344,11 +343,9 @@ class FeatureSource(FileSource):
     mini_batch: int = MINI_BATCH
 
     def create(self, spec: ModelSpec) -> Model:
-        """Create this rank's slice of a model."""
         return sliced(spec.create(), join(), self.mini_batch)
 
     def open(self, model: Model) -> Stream:
-        """Open the files."""
         for file in resolve(self.paths):
             if not Path(file).is_file():
                 raise InvalidInputError(f"{file}: every rank reads all rows, so the data must be files, not a pipe")
@@ -362,7 +359,6 @@ class FeatureSource(FileSource):
         return Checkpoints(outputs.checkpoint_file, outputs.every, outputs.seconds, read, write_slice)
 
     def run(self, stream: Stream, model: Model, **options: Any) -> "FeatureRun":
-        """Create this rank's part of the run."""
         return FeatureRun(stream, model, **options)
 
 
@@ -376,7 +372,7 @@ class FeatureRun(Run):
         super().__init__(stream, model, **options)
         learner: Any = model.learner
         self.ranks: Ranks = learner.ranks
-        self._grain, self._cursor, self._late = learner.mini_batch, Cursor(stream, Place(), 1), False
+        self._grain, self._cursor, self._late = learner.mini_batch, Cursor(stream, ShardPosition(), 1), False
         if self.checkpoints:
             self._source = self.ranks.broadcast({**self._source, "mini_batch": self._grain})
         if not learner.grow:
@@ -390,11 +386,11 @@ class FeatureRun(Run):
     def _batches(self) -> Iterator[Batch]:
         """Yield batches of whole mini-batches, once all ranks have read the same rows."""
         state, rows = self.state, -(-ROWS // self._grain) * self._grain
-        place = Place(state.passes, state.position, state.skipped)
-        cursor = self._cursor = Cursor(self.stream, place, state.passes + 1)
+        reached = ShardPosition(state.passes, state.position, state.skipped)
+        cursor = self._cursor = Cursor(self.stream, reached, state.passes + 1)
         while parts := [part.check() for part in cursor.take(rows, within_pass=True)]:
             batch = Batch.concatenate(parts)
-            position = None if cursor.over else cursor.place.position
+            position = None if cursor.over else cursor.reached.position
             yield replace(batch, n_features=self._agree(batch), position=position)
         self._agree(None)
 
@@ -426,7 +422,7 @@ class FeatureRun(Run):
             raise InvalidParameterError(f"{size} ranks for {n_features} features: start at most one rank per feature")
 
     def _skipped_now(self) -> int:
-        return self._cursor.most_skipped if self._cursor.over else self._cursor.place.skipped
+        return self._cursor.most_skipped if self._cursor.over else self._cursor.reached.skipped
 
     def _is_late(self) -> bool:
         return self._late

@@ -17,7 +17,7 @@ from thinstream.data.labels import Classes
 from thinstream.data.stream import START
 from thinstream.distributed.deltas import Change, apply_delta, combining_for, copy_learner, delta, merge_deltas
 from thinstream.distributed.engines.launcher import Launcher
-from thinstream.distributed.sources import Cursor, Place, Shard, Source
+from thinstream.distributed.sources import Cursor, Shard, ShardPosition, Source
 from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFileError
 from thinstream.models import file
 from thinstream.models.container import plain
@@ -49,7 +49,7 @@ def round_counts(progress: Progress) -> Arrays:
     arrays = {name: array for name, array in progress.arrays().items() if not name.startswith("mark_")}
     bins = arrays.pop("bins").ravel()
     positions = np.flatnonzero(bins)
-    return arrays | {"places": positions, "numbers": bins[positions]}
+    return arrays | {"positions": positions, "numbers": bins[positions]}
 
 
 class Tallies:
@@ -72,19 +72,17 @@ class Tallies:
         self._each = np.zeros((workers, len(self._sum[_TOTALS])))
 
     def totals(self, worker: int) -> NDArray[np.float64]:
-        """Return the sums of losses of a worker so far."""
         return np.array(self._each[worker])
 
     def add(self, worker: int, counts: Arrays) -> None:
         """Add the counts of a worker's round."""
         for name in ("classes", "confusion"):
             self._sum[name] += counts[name]
-        self._sum["bins"].reshape(-1)[counts["places"]] += counts["numbers"]
+        self._sum["bins"].reshape(-1)[counts["positions"]] += counts["numbers"]
         self._each[worker] = counts[_TOTALS]
         self._sum[_TOTALS] = np.add.reduce(self._each, axis=0)
 
     def progress(self) -> Progress:
-        """Return the metrics of all workers."""
         return Progress.from_arrays(self._sum)
 
     def mark(self) -> None:
@@ -93,11 +91,9 @@ class Tallies:
             self._sum["mark_" + name] = self._sum[name].copy()
 
     def arrays(self) -> Arrays:
-        """Return all arrays, including the mark."""
         return {**self._sum, _EACH: self._each}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Load the arrays."""
         self._each = np.array(arrays[_EACH])
         self._sum = Progress.from_arrays(arrays).arrays()
 
@@ -112,7 +108,7 @@ class Answer(NamedTuple):
     """The result of a worker's round."""
 
     change: Change
-    place: Place
+    reached: ShardPosition
     tally: Arrays
     rows: int  # rows learned in this round
     over: bool  # whether the shard is finished
@@ -137,15 +133,7 @@ _kept: dict[int, _Kept] = {}
 
 
 class RoundStream:
-    """The next rows of a worker as a stream of one pass. The cursor has the position and the bad records.
-
-    Parameters
-    ----------
-    cursor : Cursor
-    rows : int
-        The most rows of the round.
-
-    """
+    """The next rows of a worker as a stream of one pass. The cursor has the position and the bad records."""
 
     unit, size = "rows", None
     names = skipped = None
@@ -163,17 +151,16 @@ class RoundStream:
         return self._cursor.stream.fingerprint()
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
-        """Yield the rows of the round."""
         for batch in self._cursor.take(self._rows):
             self.taken += len(batch)
             if self.run is not None:
-                self.run.state.model.begin_pass(self._cursor.place.passes)
+                self.run.state.model.begin_pass(self._cursor.reached.passes)
             yield batch
 
 
 @dataclass(frozen=True)
 class Round:
-    """A worker's task: learn up to ``rows`` rows from ``place``, starting from the base with number ``version``.
+    """A worker's task: learn up to ``rows`` rows from ``reached``, starting from the base with number ``version``.
 
     The base is whole, or a change of the previous base for processes that still have that one.
     """
@@ -181,7 +168,7 @@ class Round:
     job: str
     worker: int
     shard: Callable[[], Shard]
-    place: Place
+    reached: ShardPosition
     rows: int
     passes: int
     version: int
@@ -204,7 +191,7 @@ class Round:
         run.learn(Stopping())  # the driver handles signals
         _kept[self.worker] = _Kept(self.job, self.version, base, cursor)
         change, tally = delta(base, run.state.model.learner), round_counts(run.state.progress)
-        return Answer(change, cursor.place, tally, rows.taken, cursor.over, cursor.most_skipped)
+        return Answer(change, cursor.reached, tally, rows.taken, cursor.over, cursor.most_skipped)
 
     def _base(self) -> Pipeline | None:
         if self.base is not None:
@@ -220,15 +207,13 @@ class Round:
 
     def _cursor(self) -> Cursor:
         kept = _kept.pop(self.worker, None)  # forgotten if this round fails
-        if kept is not None and kept.job == self.job and kept.cursor.place == self.place:
+        if kept is not None and kept.job == self.job and kept.cursor.reached == self.reached:
             return kept.cursor
-        return Cursor(self.shard().open(), self.place, self.passes)
+        return Cursor(self.shard().open(), self.reached, self.passes)
 
 
 @dataclass(frozen=True)
 class Idle:
-    """The task of a worker that has nothing to do in a round."""
-
     def __call__(self) -> None:
         """Do nothing."""
 
@@ -274,18 +259,9 @@ def rows_of_round(taken: int, workers: int, worthwhile: int = 1 << 12) -> int:
 class Driver:
     """A distributed run, in the driver process.
 
-    Parameters
-    ----------
-    merge_every : int or None
-        Rows of each worker between two merges. None: one worker begins alone. Then each round is so short that a worker
-        misses at most a ninth of what is learned, and later, when models are steadier, four times as much.
-    merge : str or None
-        How changes are combined, see `deltas`.
-    passes : int
-        Passes over each shard.
-    checkpoints : Checkpoints or None
-        Written at merges, if they are due.
-
+    ``merge_every`` is the number of rows of each worker between two merges. None: one worker begins alone. Then each
+    round is so short that a worker misses at most a ninth of all rows, and later, when models are steadier, four times
+    as much. ``merge`` is the way to combine changes, see `deltas`. Checkpoints are written at merges, if they are due.
     """
 
     def __init__(
@@ -317,7 +293,7 @@ class Driver:
         self.merge_every, self.checkpoints, self.watch = merge_every, checkpoints, watch or NullObserver()
         self.job, self.base, self.version = secrets.token_hex(8), model.learner, 0
         workers = launcher.workers
-        self.places, self.over, self.skipped = [Place()] * workers, [False] * workers, [0] * workers
+        self.positions, self.over, self.skipped = [ShardPosition()] * workers, [False] * workers, [0] * workers
         self.taken, self.tallies = model.learner.t // workers, Tallies(len(model.classes), workers)
         self.shards = [launcher.share(shard) for shard in source.shards(workers)]
         self.source = source.fingerprint() if checkpoints else {}
@@ -382,13 +358,15 @@ class Driver:
         else:
             base, change = None, self._change
         context = self.passes, self.version, tuple(self.model.classes), self.tallies.totals(worker), base, change
-        return Round(self.job, worker, self.shards[worker], self.places[worker], rows, *context, self.model.threshold)
+        return Round(
+            self.job, worker, self.shards[worker], self.positions[worker], rows, *context, self.model.threshold
+        )
 
     def _merge_answers(self, answers: list[Answer | None]) -> Pipeline:
         """Return the new base; update positions and metrics."""
         answered = {worker: answer for worker, answer in enumerate(answers) if answer is not None}
         for worker, answer in answered.items():
-            self.places[worker], self.over[worker] = answer.place, answer.over
+            self.positions[worker], self.over[worker] = answer.reached, answer.over
             self.skipped[worker] = max(self.skipped[worker], answer.skipped)
             self.tallies.add(worker, answer.tally)
             self._since += answer.rows
@@ -414,7 +392,7 @@ class Driver:
 
     def _state(self) -> State:
         now = replace(self.model, learner=self.base)
-        return State(now, self.tallies.progress(), min(p.passes for p in self.places), START, sum(self.skipped))
+        return State(now, self.tallies.progress(), min(p.passes for p in self.positions), START, sum(self.skipped))
 
     def _described(self) -> dict[str, Any]:
         return {
@@ -432,7 +410,7 @@ class Driver:
             return
         saved = {
             "run": self._described(),
-            "places": [[p.passes, list(p.position), p.skipped] for p in self.places],
+            "positions": [[p.passes, list(p.position), p.skipped] for p in self.positions],
             **{name: getattr(self, name) for name in _SAVED},
         }
         model = replace(self.model, learner=self.base, arrays=self.tallies.arrays())
@@ -456,7 +434,9 @@ class Driver:
             )
         require_same(path, "run", saved["run"], plain(self._described(), "run"))
         self.base = model.learner
-        self.places = [Place(passes, Position(*position), skipped) for passes, position, skipped in saved["places"]]
+        self.positions = [
+            ShardPosition(passes, Position(*position), skipped) for passes, position, skipped in saved["positions"]
+        ]
         for name in _SAVED:
             setattr(self, name, saved[name])
         self.tallies.restore(model.arrays)

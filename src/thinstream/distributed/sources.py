@@ -191,11 +191,9 @@ class BatchSource:
 
     @property
     def size(self) -> int:
-        """Number of rows."""
         return len(self.batch)
 
     def done(self, position: Position) -> int:
-        """Return the number of rows before a position."""
         return position.row
 
     def fingerprint(self) -> dict[str, Any]:
@@ -268,14 +266,13 @@ def source_of(source: Any, engine: str | None = None, **options: Any) -> Source:
     files = source if isinstance(source, list | tuple) else [source]
     if not all(isinstance(file, str | os.PathLike) for file in files):
         raise InvalidInputError(
-            "a source must be files (a path, a glob or a list of them), a Ray Dataset, a Spark DataFrame "
-            "or a Source, got "
-            f"{type(source).__name__}. For arrays, use DistributedClassifier"
+            "a source must be files (a path, a glob or a list of them), a Ray Dataset, a Spark DataFrame or a Source, "
+            f"got {type(source).__name__}. For arrays, use DistributedClassifier"
         )
     return FileSource(source, **options)
 
 
-class Place(NamedTuple):
+class ShardPosition(NamedTuple):
     """The position of a worker in its rows."""
 
     passes: int = 0  # finished passes
@@ -288,7 +285,7 @@ class Cursor:
     """Reads a given number of rows of a stream at a time, until all passes are done."""
 
     stream: Stream
-    place: Place
+    reached: ShardPosition
     passes: int
     over: bool = False
     most_skipped: int = 0
@@ -296,11 +293,11 @@ class Cursor:
     _rest: Batch | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        self._set_skipped(self.place.skipped)
-        self.over = self.place.passes >= self.passes
+        self._set_skipped(self.reached.skipped)
+        self.over = self.reached.passes >= self.passes
 
     def take(self, rows: int, within_pass: bool = False) -> Iterator[Batch]:
-        """Yield the next ``rows`` rows, or fewer at the end (of the pass if ``within_pass``). Advance ``place``."""
+        """Yield the next ``rows`` rows, or fewer at the end (of the pass if ``within_pass``). Advance ``reached``."""
         while not self.over:
             batch = self._next()
             if batch is None:
@@ -314,11 +311,11 @@ class Cursor:
             part = batch if len(batch) <= rows else batch.until(rows)
             self._rest = None if part is batch else batch.after(rows)
             rows -= len(part)
-            passes, position, skipped = self.place
+            passes, position, skipped = self.reached
             if self._rest is None and batch.position is not None:
-                self.place = Place(passes, batch.position, self._skipped())
+                self.reached = ShardPosition(passes, batch.position, self._skipped())
             else:
-                self.place = Place(passes, position._replace(skip=position.skip + len(part)), skipped)
+                self.reached = ShardPosition(passes, position._replace(skip=position.skip + len(part)), skipped)
             if len(part):
                 yield part
 
@@ -327,7 +324,7 @@ class Cursor:
             batch, self._rest = self._rest, None
             return batch
         if self._batches is None:
-            self._batches = batches_from(self.stream, self.place.position)
+            self._batches = batches_from(self.stream, self.reached.position)
         item: Any = next(self._batches, None)
         return None if item is None else item[1]
 
@@ -335,8 +332,8 @@ class Cursor:
         """Start the next pass."""
         self.most_skipped = max(self.most_skipped, self._skipped())
         self._set_skipped(0)  # the next pass reads the same records again
-        self.place, self._batches = Place(self.place.passes + 1), None
-        self.over = self.place.passes >= self.passes
+        self.reached, self._batches = ShardPosition(self.reached.passes + 1), None
+        self.over = self.reached.passes >= self.passes
 
     def _skipped(self) -> int:
         return 0 if self.stream.skipped is None else self.stream.skipped.count
@@ -359,8 +356,8 @@ class TableColumns:
         Columns of the labels and of the rows' weights.
     indices, values : str
         List columns of feature numbers (from 0) and values. If they do not exist, every other column is a feature.
-        Numbers and booleans have the name of the column, and text is hashed as ``column=text``. Nulls are no features,
-        as in files read with ``missing="as-is"``.
+        Numbers and booleans have the name of the column, and text is hashed as ``column=text``. Nulls add no
+        feature, as in files read with ``missing="as-is"``.
     ignore : sequence of str
         Columns that are not features.
     classes : (negative, positive), or more
@@ -378,7 +375,7 @@ class TableColumns:
 
     #: The owner of the columns, for messages.
     owner: ClassVar[str] = "a table"
-    place: ClassVar[str] = "the table"
+    shown_as: ClassVar[str] = "the table"
 
     def __init__(
         self,
@@ -423,7 +420,7 @@ class TableColumns:
 
     def stream(self, tables: Sequence[tuple[Any, int]], names: Sequence[str], **more: Any) -> Stream:
         """Return the rows of tables (see `ArrowTables`) as a stream."""
-        stream: Stream = ArrowTables(tables, names, self.place, **{**self.reading, **more})
+        stream: Stream = ArrowTables(tables, names, self.shown_as, **{**self.reading, **more})
         return stream if self.normalize is None else UnitRows(stream)
 
 

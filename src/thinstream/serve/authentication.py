@@ -20,15 +20,9 @@ SCOPES = ("read", "learn", "admin")
 class Guard:
     r"""Accept or refuse requests by their bearer token.
 
-    Parameters
-    ----------
-    tokens : dict
-        SHA-256 of a token → its scopes. Without tokens, all requests are accepted.
-    local : bool
-        Whether, without tokens, requests must address this machine as localhost or 127.0.0.1. Otherwise a web page
-        whose host name resolves to this machine (DNS rebinding) could send requests.
-    hosts : iterable of str
-        Other host names, without ports, that requests may use; for ``local``.
+    ``tokens`` has the SHA-256 of each token and its scopes. Without tokens, all requests are accepted. With ``local``
+    and without tokens, requests must address this machine as localhost, 127.0.0.1 or one of ``hosts``. Otherwise a web
+    page whose host name resolves to this machine (DNS rebinding) could send requests.
 
     Examples
     --------
@@ -80,9 +74,8 @@ class Guard:
             scopes = frozenset(words[0].split(","))
             if len(words) != 2 or not scopes <= {*SCOPES} or len(words[1]) < 16:
                 raise InvalidInputError(
-                    f"{named}, line {number}: must be scopes ({listed(SCOPES)}, separated by commas), a "
-                    f"space and a token of at "
-                    "least 16 characters"
+                    f"{named}, line {number}: must be scopes ({listed(SCOPES)}, separated by commas), a space and a "
+                    "token of at least 16 characters"
                 )
             tokens[_digest(words[1])] = scopes
         if not tokens:
@@ -146,7 +139,6 @@ def require_safe(host: str, guard: Guard) -> None:
     """Raise if other machines could reach a server that has no tokens."""
     if not guard and not is_local(host):
         raise InvalidParameterError(
-            f"on {host}, other machines could send requests to this server. Pass --tokens FILE, set "
-            f"{VARIABLE}, or serve on "
-            "127.0.0.1"
+            f"on {host}, other machines could send requests to this server. Pass --tokens FILE, set {VARIABLE}, or "
+            "serve on 127.0.0.1"
         )

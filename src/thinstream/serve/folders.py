@@ -21,6 +21,7 @@ from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.files import locked, replacing, try_lock
 from thinstream.models.file import read
 from thinstream.models.model import Model
+from thinstream.serve import Settings
 from thinstream.serve.journal import (
     WHOLE_ENTRY,
     Entry,
@@ -32,7 +33,6 @@ from thinstream.serve.journal import (
     copy_database,
 )
 from thinstream.serve.log import WARNING, log
-from thinstream.serve.settings import Settings
 from thinstream.serve.wire import is_sound
 
 #: A file in the shared folder. A running server holds its lock.
@@ -59,7 +59,6 @@ def require_name(name: str) -> str:
 
 
 def digest_of(data: bytes) -> str:
-    """Return the SHA-256 of a file's bytes."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -71,7 +70,6 @@ class Origin:
 
     @property
     def digests(self) -> list[str]:
-        """Return all digests; a fresh model has none."""
         return self._path.read_text(encoding="ascii").split()
 
     @property
@@ -86,6 +84,8 @@ class Origin:
 
 
 class ServerPaths:
+    """The data folder of a server, and the folder in memory that its processes share."""
+
     def __init__(self, data: Path) -> None:
         self.data = data.resolve()
         digest = hashlib.sha256(os.fsencode(self.data)).hexdigest()[:16]
@@ -93,28 +93,12 @@ class ServerPaths:
         base = memory if memory.is_dir() and os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
         #: Shared by the processes while the server runs: weights, the learner's socket and counts.
         self.shared = base / f"thinstream-{os.getuid()}-{digest}"
+        self.lock = self.data / "lock"  # held by the supervisor
+        self.learning = self.data / "learning.lock"  # held by the learner, which may outlive its supervisor
+        self.socket = self.shared / "learner"  # of the learner; its path must be short
+        self.metrics = self.shared / "metrics"  # counts of each process
         #: Identifies the running server, because a killed server's processes may still run for a moment.
         self.mark: int | None = None
-
-    @property
-    def lock(self) -> Path:
-        """The lock file that the supervisor holds."""
-        return self.data / "lock"
-
-    @property
-    def learning(self) -> Path:
-        """The lock file that the learner holds. The learner may outlive its supervisor for a moment."""
-        return self.data / "learning.lock"
-
-    @property
-    def socket(self) -> Path:
-        """The socket of the learner. Its path must be short."""
-        return self.shared / "learner"
-
-    @property
-    def metrics(self) -> Path:
-        """The folder in which processes share their counts."""
-        return self.shared / "metrics"
 
     def are_another_servers(self) -> bool:
         """Return whether the server of this process was killed and another server has started."""
@@ -130,7 +114,6 @@ class ServerPaths:
         return self.folder(name) / "model.ts"
 
     def weights(self, name: str) -> Path:
-        """The published weights of a model."""
         return self.shared / f"{require_name(name)}.weights"
 
     def names(self) -> list[str]:
@@ -185,7 +168,6 @@ class ServerPaths:
                     os.close(handle)
 
     def clear(self) -> None:
-        """Remove the shared folder when the server stops."""
         shutil.rmtree(self.shared, ignore_errors=True)
 
 
@@ -297,7 +279,6 @@ def _set_damaged_aside(journal: Journal, folder: Path) -> None:
 
 
 def _damaged(journal: Journal) -> list[Entry]:
-    """Return the entries whose checksum does not match."""
     damaged, number = list[Entry](), 0
     with closing(Reader(journal.path)) as reader:
         while entries := reader.after(number, 1000):

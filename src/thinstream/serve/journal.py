@@ -84,16 +84,8 @@ class LearnRequest(NamedTuple):
 class Journal:
     """The journal of one model, and its predicted rows that wait for their labels. Only one thread may use it.
 
-    Parameters
-    ----------
-    path : path
-        The file, which is created if necessary.
-    keep, seconds, keep_bytes
-        Limits on rows that wait for their labels, see `RowStore`.
-    remembered : int
-        Requests whose answers are stored.
-    clock : callable
-
+    ``keep``, ``seconds`` and ``keep_bytes`` limit the rows that wait for their labels, see `RowStore`. The answers to
+    the last ``remembered`` requests are stored.
     """
 
     def __init__(
@@ -257,10 +249,6 @@ class Journal:
         self.append_requests([LearnRequest(data, rows)])
         return self.newest
 
-    def append_answer(self, request: LearnRequest) -> dict[str, Any]:
-        """Add rows to learn; return the answer to their request."""
-        return {"rows": request.rows, "entry": self.append(request.data, request.rows)}
-
     def keep(self, ids: Sequence[Id], batch: Batch, scores: Any) -> None:
         """Store predicted rows until their labels come.
 
@@ -340,13 +328,7 @@ class Journal:
         Entries that were deleted from the journal must be in the checkpoint. If a folder was copied file by file while
         the server ran, journal and checkpoint may not match.
 
-        Parameters
-        ----------
-        saved : int
-            The last entry in the checkpoint; 0 without a checkpoint.
-        name : str or None
-            The name of the journal that the checkpoint belongs to; None without a checkpoint.
-
+        ``saved`` is 0 and ``name``, the checkpoint's journal, is None if there is no checkpoint.
         """
         first = self.first
         if name is not None and self.fact("name") != name:
@@ -498,16 +480,8 @@ class Closed(Busy):
 class Committer:
     """The one thread that writes a journal.
 
-    Parameters
-    ----------
-    journal : Journal
-    written : callable
-        Called after each transaction with its entries.
-    most : int
-        Requests that may wait.
-    group : int
-        The most requests in one transaction.
-
+    ``written`` is called after each transaction with its entries. Up to ``most`` requests may wait, and up to ``group``
+    are written in one transaction.
     """
 
     def __init__(

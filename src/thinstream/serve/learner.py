@@ -20,12 +20,21 @@ from thinstream.errors import FileWriteError, InvalidInputError, ThinstreamError
 from thinstream.files import locked
 from thinstream.models.file import read
 from thinstream.models.model import Model
+from thinstream.serve import Settings
 from thinstream.serve.folders import Origin, ServerPaths, digest_of, open_journal, saved_in
-from thinstream.serve.journal import Busy, Closed, Committer, Journal, JournalError, LearnRequest, Reader, Work
-from thinstream.serve.journal_stream import ROWS, Archive, JournalNotifier, Segments
-from thinstream.serve.learning_run import LearningThread, reason_of
+from thinstream.serve.journal import (
+    Busy,
+    Closed,
+    Committer,
+    Journal,
+    JournalError,
+    LearnRequest,
+    Reader,
+    ReusedKeyError,
+    Work,
+)
+from thinstream.serve.learning_run import BATCH_ROWS, Archive, JournalNotifier, LearningThread, reason_of
 from thinstream.serve.log import ERROR, log
-from thinstream.serve.settings import Settings
 from thinstream.serve.shared_memory import publish, require_shareable, version_of
 from thinstream.serve.sources import Feed
 from thinstream.serve.versions import Challengers, Changes, NoVersion, VersionPolicy, Versions
@@ -55,14 +64,6 @@ class ModelWorker:
 
     If its journal cannot be opened or written (because the disk is full, for example), the model predicts with its last
     checkpoint and does not learn. The worker then tries to open the journal from time to time.
-
-    Parameters
-    ----------
-    name : str
-        A model that has a folder.
-    paths : ServerPaths
-    settings : Settings
-
     """
 
     def __init__(self, name: str, paths: ServerPaths, settings: Settings) -> None:
@@ -126,13 +127,8 @@ class ModelWorker:
             return {"learns": False}
         opened = self._open
         if opened is None:
-            return {
-                "learns": True,
-                "learning": False,
-                "caught_up": False,
-                "trouble": self._trouble,
-                "failure": self._trouble,
-            }
+            report: dict[str, Any] = {"learns": True, "learning": False, "caught_up": False}
+            return report | {"trouble": self._trouble, "failure": self._trouble}
         return opened.status()
 
     def look(self, since: int) -> dict[str, Any]:
@@ -174,13 +170,7 @@ class ModelWorker:
 class _Open:
     """A model whose journal is open, with the threads that write and learn it.
 
-    Parameters
-    ----------
-    model : Model
-        The model before the first entry of the journal.
-    folder, weights : path
-    settings : Settings
-
+    ``model`` is the model before the first entry of the journal.
     """
 
     def __init__(self, model: Model, folder: Path, weights: Path, settings: Settings) -> None:
@@ -190,7 +180,7 @@ class _Open:
         self._committer = Committer(journal, self._notifier.ring, settings.queue)
         self._feed: Feed | None = None
         try:
-            archive = Segments(folder / "archive", journal.path, model) if settings.archive else Archive()
+            archive = Archive(folder / "archive", journal.path, model) if settings.archive else None
             keeping = VersionPolicy(settings.version_rows, settings.version_seconds, settings.versions)
             self._changes = Changes(model, Versions(folder, keeping), Challengers(folder / "challengers"))
             self._learning = LearningThread(
@@ -241,7 +231,7 @@ class _Open:
     def _known_labels(self) -> set[Any]:
         """Return the labels of all entries, learned or not."""
         labels, number = {*self._learning.state.classes}, 0
-        while entries := self._reader.after(number, ROWS):
+        while entries := self._reader.after(number, BATCH_ROWS):
             number = entries[-1].number
             labels.update(*(labels_of(entry.data) for entry in entries if is_sound(entry.data)))
         return labels
@@ -275,7 +265,10 @@ class _Open:
 
         def work(journal: Journal) -> Any:
             with self._admitted(labels_of(asked.data)):
-                return journal.once(asked.request, lambda: journal.append_answer(request), asked.fingerprint)
+                (answer,) = journal.append_requests([request])
+                if isinstance(answer, ReusedKeyError):
+                    raise answer
+                return answer
 
         return work
 

@@ -61,18 +61,7 @@ class Load:
 
     Latency counts from the scheduled time, so a slow server also delays the requests behind a slow one.
 
-    Parameters
-    ----------
-    url : str
-        The server.
-    path : str
-        "/learn" or "/predict".
-    model : str or None
-    token : str or None
-    connections : int
-    rate : float or None
-        Requests per second; None: as fast as replies come.
-
+    ``path`` is "/learn" or "/predict". ``rate`` is in requests per second; None: as fast as replies come.
     """
 
     def __init__(
@@ -96,7 +85,6 @@ class Load:
         self._lock, self._over, self._answered = threading.Lock(), threading.Event(), False
 
     def run(self, requests: Iterable[list[bytes]]) -> Outcome:
-        """Send requests, each a list of lines, and return the result."""
         source, began = enumerate(requests), time.perf_counter()
         total = Outcome(0.0, [], Counter(), 0, 0)
         failures: list[BaseException] = []
@@ -208,7 +196,6 @@ class _Connection:
 
 
 def batched(lines: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
-    """Group lines into lists of ``size``."""
     source = iter(lines)
     while batch := list(islice(source, size)):
         yield batch

@@ -73,13 +73,8 @@ Tallies = dict[tuple[str, ...], list[float]]
 class Metrics:
     """Count events of this process, and sum the counts of all processes of the server.
 
-    Parameters
-    ----------
-    folder : path
-        Folder in which each process writes its counts once a second, so that counting itself costs next to nothing.
-    root : int or None
-        The supervisor's process id; None: this process is the whole server.
-
+    Each process writes its counts to ``folder`` once a second, so that counting itself costs next to nothing. ``root``
+    is the supervisor's process id; None: this process is the whole server.
     """
 
     def __init__(self, folder: Path, root: int | None = None) -> None:
@@ -95,7 +90,6 @@ class Metrics:
         self._tally((name, *labels), 1)[0] += by
 
     def answered(self, path: str, status: int, seconds: float) -> None:
-        """Count a request."""
         tally = self._tally(("requests", path, str(status)), len(_BUCKETS) + 2)
         tally[0] += seconds
         tally[1 + bisect_left(_BUCKETS, seconds)] += 1
@@ -158,7 +152,6 @@ class Metrics:
             draft.replace(self._file)
 
     def _all(self) -> Tallies:
-        """Return the sums over all processes."""
         self._changed = True
         self.share()
         sums: Tallies = {}
@@ -227,8 +220,6 @@ def _filled(family: Any, values: Mapping[Any, float]) -> Any:
 
 
 def _counted(tallies: Tallies) -> Iterable[Any]:
-    """Return the counts of the predictors."""
-
     def of(name: str) -> dict[tuple[str, ...], list[float]]:
         return {key[1:]: tally for key, tally in sorted(tallies.items()) if key[0] == name}
 
@@ -259,7 +250,6 @@ def _counted(tallies: Tallies) -> Iterable[Any]:
 
 
 def _of_models(models: Mapping[str, dict[str, Any]]) -> Iterable[Any]:
-    """Return metrics from the statuses of the models."""
     for name, keys, is_counter, text in _OF_MODELS:
         values: dict[str, float] = {}
         for model, status in models.items():

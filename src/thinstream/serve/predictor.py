@@ -18,16 +18,15 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from thinstream.serve import requests, v2
+from thinstream.serve import Limits, Settings, requests, v2
 from thinstream.serve.authentication import Guard
 from thinstream.serve.dashboard import routes as dashboard_routes
 from thinstream.serve.folders import ServerPaths
 from thinstream.serve.log import set_up
 from thinstream.serve.metrics import CONNECTION, CONTENT_TYPE, UNMATCHED, Metrics
 from thinstream.serve.openapi import description, page
-from thinstream.serve.requests import Reply, Request, RequestContext, RequestLog, Route, Starlette, refusal
+from thinstream.serve.requests import Reply, Request, RequestContext, Route, Starlette, refusal
 from thinstream.serve.served_models import ServedModels, register
-from thinstream.serve.settings import Limits, Settings
 from thinstream.serve.supervisor import ChildProcess
 from thinstream.serve.wire import DROP, Link, Refused, to_json
 
@@ -51,14 +50,14 @@ def predicting_app(
     paths: ServerPaths,
     guard: Guard,
     limits: Limits,
-    log: RequestLog,
+    logs_requests: bool,
     around: Around = nullcontext,
     root: int | None = None,
 ) -> Application:
     """Return an application that predicts, and sends rows to the learner. ``root`` is the supervisor's process id."""
     link, counts = Link(paths.socket, limits), Metrics(paths.metrics, root)
     models = ServedModels(paths, limits, counts.columns)
-    context = RequestContext(models, link, guard, limits, counts, log)
+    context = RequestContext(models, link, guard, limits, counts, logs_requests)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -73,6 +72,7 @@ def predicting_app(
             await link.close()
 
     async def metrics(request: Request) -> Reply:
+        """Return metrics for Prometheus."""
         try:
             statuses = await link.ask("status")
         except Refused:  # the counts of the predictors are still available
@@ -80,12 +80,17 @@ def predicting_app(
         return Reply(counts.text(statuses, models.versions()), CONTENT_TYPE)
 
     async def openapi(request: Request) -> Any:
-        return description()
+        """Return this description as OpenAPI."""
+        return description(described)
 
     async def docs(request: Request) -> Reply:
-        return Reply(page().encode(), "text/html; charset=utf-8")
+        """Show this page."""
+        return Reply(page(described).encode(), "text/html; charset=utf-8")
 
-    others: list[Route] = [
+    frequent = requests.routes(context)
+    others = [
+        *v2.routes(context),
+        *dashboard_routes.routes(context),
         context.route("/metrics", metrics, "read", ("GET",)),
         context.route("/openapi.json", openapi, None, ("GET",)),
         context.route("/docs", docs, None, ("GET",)),
@@ -99,12 +104,9 @@ def predicting_app(
         reply = Reply(to_json({"error": text}), status_code=error.status_code, headers=headers)
         return context.finish(UNMATCHED, own, reply, began)
 
-    app = Application(
-        requests.routes(context),
-        [*v2.routes(context), *dashboard_routes.routes(context), *others],
-        lifespan=lifespan,
-        exception_handlers={404: unmatched, 405: unmatched},
-    )
+    described = [*frequent, *others]
+    handlers = {404: unmatched, 405: unmatched}
+    app = Application(frequent, others, lifespan=lifespan, exception_handlers=handlers)
     app.state.metrics = counts
     return app
 
@@ -161,7 +163,7 @@ def create_app(
                 learner.stop()
                 paths.clear()
 
-    return predicting_app(paths, guard, limits or Limits(), RequestLog(log), around)
+    return predicting_app(paths, guard, limits or Limits(), log, around)
 
 
 #: Requests that a client may send before the first reply.
@@ -189,7 +191,6 @@ class BufferedTransport:
             self._transport.write(b"".join(out))
 
     def close(self) -> None:
-        """Send the rest and close."""
         self._send()
         self._transport.close()
 
@@ -198,17 +199,7 @@ class BufferedTransport:
 
 
 class Connections:
-    """The connections of a process: which of them wait for a request, and how many each client address has.
-
-    Parameters
-    ----------
-    most : int
-        The most connections at a time.
-    limits : Limits
-    metrics : Metrics
-        Counts requests that a connection refuses before the application sees them.
-
-    """
+    """The connections of a process: which of them wait for a request, and how many each client address has."""
 
     def __init__(self, most: int, limits: Limits, metrics: Metrics) -> None:
         self.most, self.limits, self.metrics = most, limits, metrics
@@ -360,7 +351,6 @@ class Protocol(HttpToolsProtocol):
         self._refuse(431 if self._is_large else 400, self._too_large if self._is_large else msg)
 
     def _refuse(self, status: int, message: str) -> None:
-        """Reply without the application, and close the connection."""
         if self.transport.is_closing():
             return
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
@@ -406,7 +396,7 @@ def run(paths: ServerPaths, limits: Limits, order: dict[str, Any]) -> None:
     """Serve until the supervisor stops this process, or ends."""
     paths.mark = order["mark"]
     guard = Guard.load(None if order["tokens"] is None else Path(order["tokens"]))
-    app = predicting_app(paths, guard, limits, RequestLog(order["log"]), root=os.getppid())
+    app = predicting_app(paths, guard, limits, order["log"], root=os.getppid())
     config = uvicorn.Config(
         app,
         http=partial(Protocol, Connections(order["connections"], limits, app.state.metrics)),  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from thinstream.data.stream import TextStream
 from thinstream.data.text.libsvm import Libsvm
 from thinstream.errors import InvalidInputError, ThinstreamError
 from thinstream.models.model import Model
-from thinstream.serve.settings import Limits
+from thinstream.serve import Limits
 from thinstream.serve.wire import Raw, from_json, json_as
 
 #: Called with missing and with unknown columns.
@@ -31,20 +31,9 @@ _cells = json_as(dict[str, Raw])
 class Columns:
     """The columns that a model has learned from, to compare with those of rows and headers.
 
-    Parameters
-    ----------
-    features : iterable of str
-        The columns that rows should have.
-    others : iterable of str
-        Columns that they may have, such as the label.
-    layout : sequence of str
-        The columns of a line of the model's files, in order; () if lines are objects.
-    delimiter : str
-    label : str
-    required : bool
-        Whether rows with other columns are refused.
-    report : callable
-        Called with the missing and the unknown columns of a row.
+    Rows should have the columns ``features``, and may have ``others``, such as the label. ``layout`` has the columns of
+    a line of the model's files, in order, or () if lines are objects. If ``required``, rows with other columns are
+    refused. ``report`` is called with the missing and the unknown columns of a row.
 
     Examples
     --------
@@ -133,7 +122,6 @@ class Columns:
 
 
 def keys_of(line: bytes) -> Set[str]:
-    """Return the keys of a JSON object."""
     keys: Set[str] = _cells(line).keys()
     return keys
 
@@ -149,13 +137,8 @@ _texts, _numbers, _lists_of_numbers = json_as(list[Raw]), json_as(dict[str, floa
 class RowReader:
     """Parse the rows of requests into batches, for one model.
 
-    Parameters
-    ----------
-    model : Model
-        Its feature space, classes and reading options are used, not its weights.
-    limits : Limits
-    report : callable
-        Called with the missing and the unknown columns of a row, if there are any.
+    Only the model's feature space, classes and reading options are used. ``report`` is called with the missing and the
+    unknown columns of a row, if there are any.
 
     Examples
     --------
@@ -268,7 +251,6 @@ class RowReader:
         return self.csr(starts, columns, _array(values, "values", np.float32))
 
     def csr(self, indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any]) -> Batch:
-        """Convert rows in CSR form, given as arrays."""
         indptr, indices = _signed(indptr, "indptr"), _signed(indices, "indices")
         rows = len(indptr) - 1
         self._require_rows(rows)
@@ -336,7 +318,6 @@ class RowReader:
         return self.dense(np.array(rows, np.float64))
 
     def dense(self, X: NDArray[Any]) -> Batch:
-        """Convert a dense matrix."""
         self._require_rows(len(X))
         if self.named:
             self._rows_like.batch(X)  # explains why a matrix without names is not valid here
@@ -399,9 +380,8 @@ class RowReader:
     def _width(self, width: int) -> int:
         if width > self._most:
             raise InvalidInputError(
-                f"x: feature numbers may be at most {self._most:,}, got {width:,}. A higher number could "
-                f"make the model "
-                "too large for this server"
+                f"x: feature numbers may be at most {self._most:,}, got {width:,}. A higher number could make the "
+                "model too large for this server"
             )
         return width
 
@@ -414,9 +394,8 @@ class RowReader:
                 raise InvalidInputError(f"x: a row may have at most {self._limits.features:,} features, got {most:,}")
             if batch.nnz > self._limits.request_features:
                 raise InvalidInputError(
-                    f"x: the rows of a request may have at most {self._limits.request_features:,} "
-                    f"features together, got "
-                    f"{batch.nnz:,}. Send fewer rows at a time"
+                    f"x: the rows of a request may have at most {self._limits.request_features:,} features together, "
+                    f"got {batch.nnz:,}. Send fewer rows at a time"
                 )
         if not self.named:
             self._width(batch.n_features)
@@ -445,7 +424,6 @@ def _signed(numbers: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def _array(value: Any, name: str, dtype: Any) -> NDArray[Any]:
-    """Convert a list or bytes to an array."""
     if isinstance(value, bytes):
         if len(value) % 4:
             raise InvalidInputError(f"{name}: bytes must be numbers of 4 bytes each, got {len(value)} bytes")

@@ -17,12 +17,12 @@ from starlette.routing import Route
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, InvalidParameterError, NumericalError
+from thinstream.serve import Limits
 from thinstream.serve.authentication import Guard
 from thinstream.serve.log import ERROR, INFO, WARNING, log
 from thinstream.serve.metrics import Metrics
 from thinstream.serve.request_rows import RowReader
-from thinstream.serve.served_models import Served, ServedModels, answers, explanations, first_of, scores_of
-from thinstream.serve.settings import Limits
+from thinstream.serve.served_models import Served, ServedModels, answers, explanations, first_of
 from thinstream.serve.shared_memory import Snapshot
 from thinstream.serve.wire import (
     ClientDisconnect,
@@ -44,8 +44,8 @@ from thinstream.training.delayed_labels import Labelled
 
 #: Other modules import Starlette's classes from here.
 __all__ = [
-    "Reply", "Request", "RequestContext", "RequestLog", "Route", "Starlette", "StreamingResponse", "read_body",
-    "refusal", "routes",
+    "Endpoint", "Reply", "Request", "RequestContext", "Route", "Starlette", "StreamingResponse", "read_body", "refusal",
+    "routes",
 ]  # fmt: skip
 
 JSON = "application/json"
@@ -58,26 +58,17 @@ _ids, _process = itertools.count(1), secrets.token_hex(6)
 class Request:
     """An HTTP request. Headers and query are decoded on first use."""
 
-    __slots__ = ("_headers", "id", "model", "receive", "rows", "scope")
+    __slots__ = ("_headers", "id", "method", "model", "path", "receive", "rows", "scope")
 
     def __init__(self, scope: Any, receive: Any) -> None:
         self.scope, self.receive = scope, receive
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]  # without the query
         self._headers: dict[str, str] | None = None
         request_id = self.headers.get(REQUEST_ID)
         self.id = request_id if request_id and _ID.fullmatch(request_id) else f"{_process}-{next(_ids):x}"
         self.model: str | None = None  # for the log, like the number of rows
         self.rows: int | None = None
-
-    @property
-    def method(self) -> str:
-        method: str = self.scope["method"]
-        return method
-
-    @property
-    def path(self) -> str:
-        """The path without the query."""
-        path: str = self.scope["path"]
-        return path
 
     @property
     def path_params(self) -> dict[str, str]:
@@ -91,14 +82,12 @@ class Request:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Headers by lower-case name."""
         if self._headers is None:
             self._headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.scope["headers"]}
         return self._headers
 
     @property
     def host(self) -> str | None:
-        """The client's address, if it is known."""
         client = self.scope.get("client")
         return None if client is None else client[0]
 
@@ -112,41 +101,16 @@ class Reply(NamedTuple):
     """A complete HTTP response, which is an ASGI application."""
 
     raw: bytes
-    kind: str = JSON
+    content_type: str = JSON
     status_code: int = 200
     headers: tuple[tuple[str, str], ...] = ()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        headers = [(b"content-type", self.kind.encode()), (b"content-length", b"%d" % len(self.raw))]
+        headers = [(b"content-type", self.content_type.encode()), (b"content-length", b"%d" % len(self.raw))]
         for name, value in self.headers:
             headers.append((name.encode(), value.encode()))
         await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
         await send({"type": "http.response.body", "body": self.raw})
-
-
-class RequestLog:
-    """Logs requests with address, status and milliseconds, if it is switched on.
-
-    Bodies, queries, ids of rows and tokens are never logged.
-    """
-
-    def __init__(self, is_on: bool = False) -> None:
-        self._is_on = is_on
-
-    def answered(self, request: Request, status: int, seconds: float) -> None:
-        if self._is_on:
-            path, level = request.path[:200], ERROR if status >= 500 else WARNING if status >= 400 else INFO
-            fields: dict[str, Any] = {
-                "status": status,
-                "ms": round(1e3 * seconds, 3),
-                "model": request.model,
-                "rows": request.rows,
-                "request_id": request.id,
-                "from": request.host,
-                "method": request.method,
-                "path": path,
-            }
-            log(f"{request.method} {path}", level, **fields)
 
 
 MSGPACK, TEXT = ("application/msgpack", "application/x-msgpack"), "text/plain"
@@ -154,8 +118,6 @@ _HEADER = re.compile(r";\s*header\s*=\s*\"?(present|absent)\b")  # as in text/cs
 
 
 class Body(Struct, forbid_unknown_fields=True):
-    """The body of a JSON request. Rows are decoded later."""
-
     x: Raw = Raw(b"")
     y: Any = None
     weight: Any = None
@@ -165,16 +127,8 @@ class Body(Struct, forbid_unknown_fields=True):
     request: str | None = None
 
 
-class Packed(Struct, forbid_unknown_fields=True):
-    """The body of a MessagePack request."""
-
+class Packed(Body):
     x: Any = None
-    y: Any = None
-    weight: Any = None
-    id: Any = None
-    explain: bool = False
-    model: str | None = None
-    request: str | None = None
 
 
 _body, _packed = json_as(Body), msgpack_as(Packed)
@@ -184,22 +138,21 @@ class ParsedRequest(NamedTuple):
     """A request whose rows are not decoded yet."""
 
     body: Any
-    kind: str
+    format: str  # JSON, TEXT or MSGPACK
     raw: bytes  # the whole body
     header: bool | None = None  # whether the first line has the column names; None: not specified
 
     @property
     def model(self) -> str | None:
-        """The name of the model, if the body has one."""
-        return None if self.kind == TEXT else self.body.model
+        return None if self.format == TEXT else self.body.model
 
     def rows(self, reader: RowReader, labelled: bool) -> "Rows":
         """Decode the rows, with their original labels, and weights."""
-        if self.kind == TEXT:
+        if self.format == TEXT:
             batch, labels = reader.lines(self.body, labelled, self.header)
             return Rows(batch, labels, None, len(batch) == 1)
         body = self.body
-        if self.kind == JSON:
+        if self.format == JSON:
             if not memoryview(body.x):
                 raise InvalidInputError("x is missing. Send a row or a list of rows")
             batch, one = reader.raw(body.x)
@@ -273,25 +226,13 @@ Handler = Callable[[Request], Awaitable[Any]]
 
 
 class RequestContext:
-    """The models, limits and connections that the endpoints of a predictor share.
-
-    Parameters
-    ----------
-    models : ServedModels
-    link : Link
-        The connection to the learner.
-    guard : Guard
-    limits : Limits
-    metrics : Metrics
-    log : RequestLog
-
-    """
+    """The models, limits and connections that the endpoints of a predictor share."""
 
     def __init__(
-        self, models: ServedModels, link: Link, guard: Guard, limits: Limits, metrics: Metrics, log: RequestLog
+        self, models: ServedModels, link: Link, guard: Guard, limits: Limits, metrics: Metrics, logs_requests: bool
     ) -> None:
         self.models, self.link, self.guard = models, link, guard
-        self.limits, self.metrics, self.log = limits, metrics, log
+        self.limits, self.metrics, self._logs_requests = limits, metrics, logs_requests
 
     def route(self, path: str, handler: Handler, scope: str | None, methods: tuple[str, ...] = ("POST",)) -> Route:
         """Return a route for tokens with a scope; None allows requests without a token."""
@@ -308,11 +249,25 @@ class RequestContext:
         """Count and log a reply, and add the request id to its headers."""
         seconds = time.perf_counter() - began
         self.metrics.answered(path, reply.status_code, seconds)
-        self.log.answered(request, reply.status_code, seconds)
+        if self._logs_requests:
+            self._log(request, reply.status_code, seconds)
         if isinstance(reply, Reply):
-            return reply._replace(headers=(*reply.headers, (REQUEST_ID, request.id)))
+            headers = (*reply.headers, (REQUEST_ID, request.id))
+            return Reply(reply.raw, reply.content_type, reply.status_code, headers)  # faster than `_replace`
         reply.headers[REQUEST_ID] = request.id
         return reply
+
+    def _log(self, request: Request, status: int, seconds: float) -> None:
+        """Log a request with address, status and milliseconds, but no bodies, queries, ids of rows or tokens."""
+        path, level = request.path[:200], ERROR if status >= 500 else WARNING if status >= 400 else INFO
+        about: dict[str, Any] = {
+            "model": request.model,
+            "rows": request.rows,
+            "request_id": request.id,
+            "from": request.host,
+        }
+        about |= {"method": request.method, "path": path}
+        log(f"{request.method} {path}", level, status=status, ms=round(1e3 * seconds, 3), **about)
 
     async def body(self, request: Request) -> bytes:
         """Read the body of a request, up to the limit."""
@@ -337,15 +292,16 @@ class Endpoint:
     """A handler under a path, as an ASGI application. Every request gets a reply, also after an error."""
 
     def __init__(self, context: RequestContext, path: str, handler: Handler, scope: str | None) -> None:
-        self._context, self._path, self._handler, self._scope = context, path, handler, scope
+        self._context, self._path, self._handler, self.scope = context, path, handler, scope
+        self.summary = " ".join((handler.__doc__ or "").split())
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         began, request, context = time.perf_counter(), Request(scope, receive), self._context
         reply: Any
         current_scope.set(scope)
         try:
-            if self._scope is not None:
-                context.require(request, self._scope)
+            if self.scope is not None:
+                context.require(request, self.scope)
             answer = await self._handler(request)
             reply = answer if callable(answer) else _reply(request, answer)
         except Refused as refused:
@@ -373,7 +329,6 @@ def _reply(request: Request, answer: Any) -> Reply:
 
 
 def refusal(refused: Refused) -> Reply:
-    """Return the reply to a refused request."""
     headers = {} if refused.retry_after is None else {"Retry-After": str(refused.retry_after)}
     if refused.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
@@ -413,13 +368,13 @@ class _Endpoints:
         return {"request": key, "fingerprint": own}
 
     async def predict(self, request: Request) -> dict[str, Any]:
-        """Return labels and scores. Rows with ids are stored on disk until their labels come."""
+        """Predict labels and scores. Rows with ids (scope learn) wait for their labels."""
         metrics = self._context.metrics
         parsed, served, (model, about) = await self._parsed(request)
         batch, _, _, one = parsed.rows(served.reader, labelled=False)
-        scores = scores_of(model, batch)
+        scores = model.learner.scores(batch)
         request.rows = len(batch)
-        given_ids = request.query_params.get("id") if parsed.kind == TEXT else parsed.body.id
+        given_ids = request.query_params.get("id") if parsed.format == TEXT else parsed.body.id
         if given_ids is not None:
             self._context.require(request, "learn")  # the stored rows will be learned
             ids = ids_of(given_ids, len(batch), one, self._context.limits)
@@ -430,17 +385,17 @@ class _Endpoints:
         answer = answers(model, scores)
         metrics.predicted(served.name, answer["label"], scores)
         body = {"model": served.name, "version": about["version"], **(first_of(answer) if one else answer)}
-        asked = "explain" in request.query_params if parsed.kind == TEXT else parsed.body.explain
+        asked = "explain" in request.query_params if parsed.format == TEXT else parsed.body.explain
         if not asked:
             return body
-        rows = from_json(parsed.body.x) if parsed.kind == JSON else () if parsed.kind == TEXT else parsed.body.x
+        rows = from_json(parsed.body.x) if parsed.format == JSON else () if parsed.format == TEXT else parsed.body.x
         return body | {"explanation": explanations(model, batch, one, served.feature_names(model, rows))}
 
     async def learn(self, request: Request) -> dict[str, Any]:
-        """Store rows with labels; when this returns, they are on disk."""
+        """Learn rows with labels. The reply means that they are on disk. Each is learned once, in order."""
         parsed, served, (model, _) = await self._parsed(request)
         batch, labels, weights, _ = parsed.rows(served.reader, labelled=True)
-        scores_of(model, batch)  # raises if a value cannot be learned
+        model.learner.scores(batch)  # raises if a value cannot be learned
         request.rows = len(batch)
         if weights is not None:
             batch = replace(batch, weights=np.array(weights))
@@ -449,10 +404,10 @@ class _Endpoints:
         return {"model": served.name, **answer}
 
     async def label(self, request: Request) -> dict[str, Any]:
-        """Learn rows that were predicted with ids, now that their labels are known."""
+        """Send labels of rows that were predicted with ids. These rows are learned now."""
         parsed, served, (model, _) = await self._parsed(request)
         body = parsed.body
-        if parsed.kind == TEXT:
+        if parsed.format == TEXT:
             raise Refused(422, 'labels must be JSON or MessagePack: {"id": …, "y": …}')
         one = not isinstance(body.id, list)
         n_rows = 1 if one else len(body.id)

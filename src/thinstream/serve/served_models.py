@@ -19,9 +19,9 @@ from thinstream.models.explain import cell_names, explain
 from thinstream.models.file import read, write
 from thinstream.models.model import Model, probabilities
 from thinstream.models.pipeline import widest
+from thinstream.serve import Limits
 from thinstream.serve.folders import Origin, ServerPaths, digest_of, require_name
 from thinstream.serve.request_rows import RowReader
-from thinstream.serve.settings import Limits
 from thinstream.serve.shared_memory import Shared, Snapshot, require_shareable, without_weights
 from thinstream.serve.versions import NoVersion, Versions, as_replacement
 from thinstream.serve.wire import Refused, is_whole_number
@@ -91,32 +91,24 @@ class Served:
 class ServedModels:
     """The models of a server that are loaded.
 
-    Parameters
-    ----------
-    paths : ServerPaths
-    limits : Limits
-    report : callable
-        Called with the name of a model, and the missing and the unknown columns of a row for it.
-
+    ``report`` is called with the name of a model, and the missing and the unknown columns of a row for it.
     """
 
     def __init__(
         self, paths: ServerPaths, limits: Limits, report: Report = lambda name, missing, unknown: None
     ) -> None:
-        self._paths, self._limits, self._report = paths, limits, report
+        self.paths, self._limits, self._report = paths, limits, report
         self._known: dict[str, Served] = {}
         self._versions: dict[tuple[str, str, Path], Snapshot] = {}  # recently used older versions
 
     def names(self) -> list[str]:
-        """Return the names of the loaded models."""
         try:
-            files = os.listdir(self._paths.shared)  # for each request, so it must be quick
+            files = os.listdir(self.paths.shared)  # for each request, so it must be quick
         except FileNotFoundError:
             return []
         return sorted(name.removesuffix(".weights") for name in files if name.endswith(".weights") and name[0] != ".")
 
     def versions(self) -> dict[str, int]:
-        """Return the version of each model that predicts now."""
         versions: dict[str, int] = {}
         for name in self.names():
             with suppress(Refused):  # unloaded meanwhile
@@ -130,26 +122,19 @@ class ServedModels:
                 served, (model, _) = self(name)
                 row = {} if served.reader.named else {"1": 1.0}
                 columns, served.reader.columns = served.reader.columns, None  # these rows don't count
-                scores_of(model, served.reader.rows(row))
+                model.learner.scores(served.reader.rows(row))
                 served.reader.warm_up()
                 served.reader.columns = columns
 
     def require_running(self) -> None:
         """Raise 503 if this process belongs to a server that was killed; the next server has all models."""
-        if self._paths.are_another_servers():
+        if self.paths.are_another_servers():
             raise Refused(503, "the server is restarting; try again in a second", retry_after=1)
-
-    def all_names(self) -> list[str]:
-        """Return the names of all models, loaded or not."""
-        return self._paths.names()
-
-    def folder(self, name: str) -> Path:
-        return self._paths.folder(name)
 
     def version(self, name: str, version: str) -> Snapshot:
         """Return a saved version, from memory or its file; raise `NoVersion` if it does not exist."""
         require_version(version)
-        versions = Versions(self._paths.folder(name))
+        versions = Versions(self.paths.folder(name))
         key = name, version, versions.path(version)
         snapshot = self._versions.pop(key, None) or Snapshot(versions.read(version), {"version": int(version)})
         self._versions = dict([*self._versions.items()][-_KEPT + 1 :]) | {key: snapshot}
@@ -168,8 +153,8 @@ class ServedModels:
         try:
             served = self._known.get(name)
             if served is None:
-                self._paths.weights(name).stat()
-                served = self._known[name] = Served(name, self._paths, self._limits, self._report)
+                self.paths.weights(name).stat()
+                served = self._known[name] = Served(name, self.paths, self._limits, self._report)
             return served, served.snapshot()
         except InvalidParameterError as error:  # not a valid name
             raise Refused(404, str(error)) from None
@@ -185,11 +170,6 @@ def require_version(version: str) -> None:
         raise NoVersion(f"a version must be an integer, got {version!r:.40}")
 
 
-def scores_of(model: Model, batch: Batch) -> NDArray[Any]:
-    scores: NDArray[Any] = model.learner.scores(batch)
-    return scores
-
-
 def answers(model: Model, scores: NDArray[Any]) -> dict[str, Any]:
     """Return labels, scores (one per class with more than two classes), and probabilities if scores are log-odds."""
     labels = [model.classes[k] for k in model.chosen(scores)]
@@ -201,7 +181,6 @@ def answers(model: Model, scores: NDArray[Any]) -> dict[str, Any]:
 
 
 def first_of(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer for the first row."""
     return {name: value[0] for name, value in answer.items()}
 
 
@@ -212,12 +191,7 @@ _CONTRIBUTIONS = 20
 def explanations(model: Model, batch: Batch, one: bool, names: Mapping[int, str]) -> Any:
     """Return the contributions of features to the score of each row, the largest first; one object for one row."""
     rows = [
-        {
-            "class": row.explained,
-            "intercept": row.intercept,
-            "contributions": row.contributions,
-            "others": row.others,
-        }
+        {"class": row.explained, "intercept": row.intercept, "contributions": row.contributions, "others": row.others}
         for row in explain(model, batch, _CONTRIBUTIONS, names)
     ]
     return rows[0] if one else rows
@@ -255,9 +229,8 @@ def register(
         elif (digest := digest_of(file.read_bytes())) != Origin(paths.folder(name)).newest:
             if on_retrained == "refuse" or retrained is None:
                 raise InvalidInputError(
-                    f"{file} is not the file that {name!r} in {paths.data} was deployed from. Pass "
-                    f"--on-retrained replace "
-                    "to deploy it, or --on-retrained challenge to compare it first. To continue with the "
+                    f"{file} is not the file that {name!r} in {paths.data} was deployed from. Pass --on-retrained "
+                    "replace to deploy it, or --on-retrained challenge to compare it first. To continue with the "
                     f"served {name!r}, leave the file out. To serve both, pass NAME={file}"
                 )
             _require_same_data(read(file), read(paths.model(name)), f"{file} cannot be deployed as {name!r}")
@@ -293,9 +266,8 @@ def _require_same_data(model: Model, like: Model, named: str) -> None:
     names = {name for name in {*model.reading, *like.reading} if name != KEYS}
     if others := sorted(name for name in names if model.reading.get(name) != like.reading.get(name)):
         raise InvalidInputError(
-            f"{named}: it was trained with other reading options ({listed(others)}). Train it with the "
-            f"same options, or "
-            "pass NAME=FILE to serve it under another name"
+            f"{named}: it was trained with other reading options ({listed(others)}). Train it with the same options, "
+            "or pass NAME=FILE to serve it under another name"
         )
 
 

@@ -80,7 +80,7 @@ class Parts(NamedTuple):
         width = self.learner.outputs.n_features + self.learner.offset
         step = 1 << max(width.bit_length() - 4, 0)
         states = [[self.learner.dtype.name, -(-width // step) * step]] * len(self.models)
-        return states + [[each.dtype.name, len(each)] for each in (*(one.state for one in self.scales), *self.slots)]
+        return states + [[array.dtype.name, len(array)] for array in (*(one.state for one in self.scales), *self.slots)]
 
     def arrays(self) -> list[NDArray[Any]]:
         """Return the weights of each class, the scales, and the features of the slots."""
@@ -135,7 +135,6 @@ def publish(path: Path, model: Model, **about: Any) -> int:
 
 
 def write_version(draft: Path, head: bytes, arrays: list[Any]) -> None:
-    """Write a whole version."""
     start = _aligned(16 + len(head) + _ROOM)
     with draft.open("wb") as file:
         file.write(encode_head(head, start).ljust(start))
@@ -155,7 +154,6 @@ def _aligned(position: int) -> int:
 
 
 def arrays_in(data: mmap.mmap, shapes: list[list[Any]]) -> list[NDArray[Any]]:
-    """Return the arrays of a file."""
     position, arrays = int.from_bytes(data[8:16], "little"), list[NDArray[Any]]()
     for dtype, length in shapes:
         position = _aligned(position)
@@ -188,13 +186,7 @@ class Snapshot(NamedTuple):
 class Shared:
     """The newest version of a model, mapped into memory.
 
-    Parameters
-    ----------
-    path : path
-        The published file, which always is the newest version.
-    like : Model
-        The parts that do not change, see `without_weights`.
-
+    ``path`` always is the newest version. ``like`` has the parts that do not change, see `without_weights`.
     """
 
     def __init__(self, path: Path, like: Model) -> None:
@@ -268,7 +260,6 @@ def _mapped(data: mmap.mmap, like: Model) -> Snapshot:
 
 
 def _together(models: list[Frozen], classes: Classes) -> Outputs:
-    """Return the outputs of all classes."""
     return Outputs(models, spares=[], spare_costs=[EQUAL_COSTS]) if classes.grow else Outputs(models)
 
 
@@ -301,14 +292,12 @@ Features = NDArray[np.int64]
 
 
 class Changed(NamedTuple):
-    """Features whose weights have changed."""
-
     features: Features
     all_that_ever: bool  # whether they include all features that changed before
 
 
 def _changes_own_features_only(parts: Parts) -> bool:
-    """Return whether a row changes only the weights of its own features, and these are positions in the arrays."""
+    """Return whether a row changes no weights but those of its features, and features are positions in the arrays."""
     learner = parts.learner
     if parts.slots or learner.weights_only or learner.algorithm.kind == "blend":
         return False
@@ -429,11 +418,7 @@ class _File:
 class Publisher:
     """Publishes the versions of one model.
 
-    Parameters
-    ----------
-    path : path
-        The published file, which always is the newest version.
-
+    ``path`` always is the newest version.
     """
 
     def __init__(self, path: Path) -> None:
@@ -475,7 +460,6 @@ class Publisher:
         return _File(path, parts, about)
 
     def close(self) -> None:
-        """Delete all versions."""
         self._path.unlink(missing_ok=True)
         for file in self._files:
             file.close()

@@ -25,9 +25,9 @@ from thinstream.data.options import MAX_ERRORS, Options, as_learned
 from thinstream.data.stream import START, batches_from
 from thinstream.errors import InvalidParameterError, ThinstreamError
 from thinstream.models.model import Model
+from thinstream.serve import Limits
 from thinstream.serve.journal import Busy, Closed, Committer, Journal
 from thinstream.serve.log import WARNING, log
-from thinstream.serve.settings import Limits
 from thinstream.serve.wire import pack
 
 #: Seconds until a source that failed is reopened, at first and at most. The pause doubles with each failure.
@@ -43,19 +43,8 @@ BEHIND = 64
 class Feed:
     """The thread that reads a source for a model.
 
-    Parameters
-    ----------
-    source : (str, str)
-        Its address, and what to do at a gap, see `Following`.
-    model : Model
-        The model, for its reading options and classes.
-    committer : Committer
-        Writes the model's journal.
-    folder : path
-        The model's folder. Messages that cannot be read go to ``dead-letters.jsonl`` there.
-    behind : callable
-        Returns the number of journal entries that are not learned yet.
-
+    ``source`` has its address, and what to do at a gap, see `Following`. Messages that cannot be read go to ``dead-
+    letters.jsonl`` in the model's folder. ``behind`` returns the number of journal entries that are not learned yet.
     """
 
     def __init__(

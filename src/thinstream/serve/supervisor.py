@@ -18,10 +18,10 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from thinstream.errors import InvalidParameterError, ThinstreamError, WorkerLostError
+from thinstream.serve import Limits, Settings
 from thinstream.serve.authentication import Guard, require_safe
 from thinstream.serve.folders import ServerPaths
 from thinstream.serve.log import ERROR, WARNING, log, set_up
-from thinstream.serve.settings import Limits, Settings
 
 #: Seconds that a process has to stop before it is killed. Its checkpoint may be large.
 GRACE = 60.0
@@ -30,13 +30,8 @@ GRACE = 60.0
 class ChildProcess:
     """A child process that ends when this process ends.
 
-    Parameters
-    ----------
-    order : dict
-        The role and the settings of the process, see `main`.
-    handles : tuple of int
-        Open files that it inherits, under the same numbers.
-
+    ``order`` has the role and the settings of the process, see `main`. The process inherits ``handles``, open files,
+    under the same numbers.
     """
 
     def __init__(self, order: dict[str, Any], handles: tuple[int, ...] = ()) -> None:
@@ -120,8 +115,6 @@ LEARNER, PREDICTOR = "learner", "predictor"
 
 
 class Listening(NamedTuple):
-    """The address, workers and TLS files of a server."""
-
     host: str = "127.0.0.1"
     port: int = 8000
     workers: int = 1
@@ -158,16 +151,7 @@ class WatchedProcess:
 class Supervisor:
     """Run a server until a signal stops it.
 
-    Parameters
-    ----------
-    paths : ServerPaths
-        Held and prepared.
-    names : list of str
-        Models to load.
-    listening : Listening
-    settings : Settings
-    limits : Limits
-
+    ``paths`` must be held.
     """
 
     def __init__(
@@ -182,7 +166,6 @@ class Supervisor:
 
     @property
     def address(self) -> str:
-        """The URL of the server."""
         host, port = self._socket.getsockname()[:2]
         scheme = "http" if self._listening.certificate is None else "https"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"

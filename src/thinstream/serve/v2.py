@@ -13,7 +13,7 @@ from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, listed
 from thinstream.serve.request_rows import RowReader
 from thinstream.serve.requests import Reply, Request, RequestContext, Route
-from thinstream.serve.served_models import Served, answers, require_version, scores_of
+from thinstream.serve.served_models import Served, answers, require_version
 from thinstream.serve.shared_memory import Snapshot
 from thinstream.serve.versions import NoVersion, Versions, compare, numbers_of
 from thinstream.serve.wire import Change, Refused, fingerprint, from_json, is_whole_number, pack_change, to_json
@@ -217,13 +217,15 @@ class _V2:
             raise Refused(404, f"{served.name!r} is at version {snapshot.about['version']}; {none}") from None
 
     async def server(self, request: Request) -> dict[str, Any]:
+        """Describe the server (Open Inference Protocol v2)."""
         return {"name": "thinstream", "version": __version__, "extensions": ["binary_tensor_data", "model_repository"]}
 
     async def live(self, request: Request) -> dict[str, Any]:
+        """Return whether the process responds."""
         return {"live": True}
 
     async def ready(self, request: Request) -> Any:
-        """Return whether this process predicts with all loaded models, no matter whether they learn."""
+        """Return whether the server has a model and predicts with all loaded models."""
         models, reason = self._context.models, None
         try:
             names = models.names()
@@ -237,7 +239,7 @@ class _V2:
         return _health("ready", reason)
 
     async def learning(self, request: Request) -> Any:
-        """Return whether all models learn, and have replayed their journals since the start."""
+        """Return whether the models learn, and have replayed their journals since the start."""
         try:
             statuses = await self._context.link.ask("status")
         except Refused as refused:
@@ -250,6 +252,7 @@ class _V2:
         return _health("learning", None)
 
     async def model_ready(self, request: Request) -> dict[str, Any]:
+        """Return whether a model predicts."""
         served, _ = await self._served(request)
         return {"name": served.name, "ready": True}
 
@@ -263,7 +266,7 @@ class _V2:
         ]
         return {
             "name": served.name,
-            "versions": numbers_of([*Versions(self._context.models.folder(served.name)).listed(), about]),
+            "versions": numbers_of([*Versions(self._context.models.paths.folder(served.name)).listed(), about]),
             "platform": "thinstream",
             "inputs": [{"name": name, "datatype": datatype, "shape": shape} for name, datatype, shape in tensors],
             "outputs": outputs,
@@ -276,10 +279,11 @@ class _V2:
         }
 
     async def infer(self, request: Request) -> Reply:
+        """Predict tensors: indptr, indices and values; a dense FP32 matrix; or BYTES of lines. As JSON or binary."""
         body, binary_data = split(await self._context.body(request), request.headers.get(HEADER))
         tensors = inputs_of(body, binary_data)
         served, (model, about) = await self._served(request)
-        scores = scores_of(model, rows_of(tensors, served.reader))
+        scores = model.learner.scores(rows_of(tensors, served.reader))
         answer, request.rows = answers(model, scores), len(scores)
         self._context.metrics.predicted(served.name, answer["label"], scores)
         outputs = _outputs(answer, _shape(model))
@@ -297,20 +301,19 @@ class _V2:
         loaded = self._context.models.names()
         return [
             {"name": name, "version": "", "state": "READY" if name in loaded else "UNAVAILABLE", "reason": ""}
-            for name in sorted({*loaded, *self._context.models.all_names()})
+            for name in sorted({*loaded, *self._context.models.paths.names()})
         ]
 
     async def load(self, request: Request) -> dict[str, Any]:
-        """Load a model of the server's folder, with all that it has learned."""
+        """Load a model of the server's folder."""
         return await self._context.link.ask("load", request.path_params["name"])
 
     async def unload(self, request: Request) -> dict[str, Any]:
-        """Unload a model. All its files stay on disk."""
+        """Unload a model. Its files stay on disk."""
         return await self._context.link.ask("unload", request.path_params["name"])
 
 
 def _health(name: str, reason: str | None) -> Reply:
-    """Return 200, or 503 with a reason."""
     body = {name: reason is None} | ({} if reason is None else {"reason": reason})
     return Reply(to_json(body), status_code=200 if reason is None else 503)
 
@@ -388,24 +391,24 @@ class _Management:
         self._context = context
 
     async def versions(self, request: Request) -> dict[str, Any]:
-        """List the saved versions, the newest first, and the version that predicts."""
+        """List the saved versions, and the version that predicts."""
         served, snapshot = self._context.models(request.path_params["name"])
         versions = await self._context.link.ask("rivals", served.name)
         return {"model": served.name, "version": snapshot.about["version"], "versions": versions["versions"]}
 
     async def challengers(self, request: Request) -> dict[str, Any]:
-        """Compare challengers with the champion by their progressive metrics on the same rows."""
+        """List challengers, and compare them with the champion on the same rows."""
         served, _ = self._context.models(request.path_params["name"])
         rivals = await self._context.link.ask("rivals", served.name)
         return {"model": served.name, "challengers": rivals["challengers"]}
 
     async def quarantine(self, request: Request) -> dict[str, Any]:
-        """Return the number of rows that could not be learned, and the newest of them with reasons."""
+        """List rows that could not be learned, with the reason for each."""
         served, _ = self._context.models(request.path_params["name"])
         return {"model": served.name, **await self._context.link.ask("quarantine", served.name)}
 
     async def compare(self, request: Request) -> dict[str, Any]:
-        """Compare two versions weight by weight. "now" is the version that predicts."""
+        """Compare two versions, weight by weight. The version `now` is the one that predicts."""
         served, snapshot = self._context.models(request.path_params["name"])
         asked = [request.path_params[key] for key in ("version", "other")]
         try:
@@ -423,7 +426,7 @@ class _Management:
         return {"model": served.name, "versions": versions, **differences}
 
     async def keep(self, request: Request) -> dict[str, Any]:
-        """Save the current model as a version."""
+        """Save the model as a version."""
         return await self._change(request, {"what": "keep"})
 
     async def rollback(self, request: Request) -> dict[str, Any]:
@@ -435,7 +438,7 @@ class _Management:
         return await self._change(request, {"what": "rollback", "version": request.path_params["version"]})
 
     async def challenge(self, request: Request) -> dict[str, Any]:
-        """Add a challenger: a model file, or {"algorithm": …, "parameters": {…}}."""
+        """Add a challenger, which learns but does not predict: a new model, or a file (application/octet-stream)."""
         raw = await self._context.body(request)
         what: dict[str, Any] = {"what": "challenge", "name": request.path_params["challenger"]}
         if request.headers.get("content-type", "").startswith("application/octet-stream"):
@@ -450,7 +453,7 @@ class _Management:
         return await self._change(request, what | body)
 
     async def promote(self, request: Request) -> dict[str, Any]:
-        """Replace the champion by a challenger. The champion is saved as a version."""
+        """Promote a challenger: it predicts from now on. The champion is saved as a version."""
         return await self._change(request, {"what": "promote", "name": request.path_params["challenger"]})
 
     async def withdraw(self, request: Request) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from thinstream.errors import InvalidInputError, InvalidParameterError, ModelFil
 from thinstream.files import replacing
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
-from thinstream.serve.dashboard.state import name_of
+from thinstream.serve.dashboard import name_of
 from thinstream.serve.folders import require_name
 from thinstream.serve.journal import Journal
 from thinstream.serve.shared_memory import require_shareable
@@ -30,8 +30,6 @@ from thinstream.training.metrics import Progress
 
 
 class VersionPolicy(NamedTuple):
-    """When a version is saved, and how many are kept."""
-
     rows: int | None = None  # rows learned between two versions
     seconds: float | None = 600.0
     most: int = 10
@@ -42,15 +40,7 @@ class NoVersion(ThinstreamError, LookupError):
 
 
 class Versions:
-    """The saved versions of one model. The model that it began with is version 0, which is never deleted.
-
-    Parameters
-    ----------
-    folder : path
-        The model's folder.
-    keeping : VersionPolicy
-
-    """
+    """The saved versions of one model. The model that it began with is version 0, which is never deleted."""
 
     def __init__(self, folder: Path, keeping: VersionPolicy | None = None) -> None:
         self._first, self._folder, self.keeping = folder / "model.ts", folder / "versions", keeping or VersionPolicy()
@@ -199,7 +189,6 @@ class Challenger:
         self.champion.update(scores, y, rows.weights)
 
     def report(self, name: str) -> dict[str, Any]:
-        """Describe the challenger for JSON."""
         reports = [progress.report().as_dict() if progress.rows else {} for progress in (self.own, self.champion)]
         parameters = {key: str(value) for key, value in self.model.learner.parameters.items() if key != "portfolio"}
         return {
@@ -215,13 +204,7 @@ class Challenger:
 
 
 class Challengers:
-    """All challengers of one model. They are saved with each of its checkpoints, under the number of its last entry.
-
-    Parameters
-    ----------
-    folder : path
-
-    """
+    """All challengers of one model. They are saved with each of its checkpoints, under the number of its last entry."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.each = folder, dict[str, Challenger]()
@@ -251,7 +234,6 @@ class Challengers:
             write(self._folder / f"{name}@{number}.ts", model)
 
     def restore(self, number: int) -> None:
-        """Load the challengers of a checkpoint."""
         self.each = {path.stem.partition("@")[0]: _read(path) for path in sorted(self._files(number))}
 
     def sweep(self, number: int) -> None:
@@ -312,13 +294,7 @@ class Changes:
     The effect of a change depends only on the journal up to it, and on files that stay until a checkpoint contains it.
     So replaying the journal after a crash gives a bit-identical model.
 
-    Parameters
-    ----------
-    model : Model
-        The model before the first entry of the journal.
-    versions : Versions
-    challengers : Challengers
-
+    ``model`` is the model before the first entry of the journal.
     """
 
     def __init__(self, model: Model, versions: Versions, challengers: Challengers) -> None:

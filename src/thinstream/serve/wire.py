@@ -20,7 +20,7 @@ from xxhash import xxh3_64_intdigest, xxh3_128_hexdigest
 
 from thinstream.batch import Batch
 from thinstream.errors import InvalidInputError, ThinstreamError
-from thinstream.serve.settings import Limits
+from thinstream.serve import Limits
 
 to_json = msgspec.json.Encoder().encode
 to_msgpack = msgspec.msgpack.Encoder().encode
@@ -30,8 +30,6 @@ Struct = msgspec.Struct
 
 
 class LearnerRequest(msgspec.Struct, array_like=True):
-    """A request of a predictor to the learner."""
-
     number: int  # the reply has the same number
     what: str
     model: str = ""
@@ -192,7 +190,6 @@ class _Connection(asyncio.Protocol):
         return len(self._waiting) >= most or self._transport.get_write_buffer_size() > _UNSENT
 
     def forget(self, number: int) -> None:
-        """Stop waiting for a reply."""
         self._waiting.pop(number, None)
 
     def expire(self, now: float) -> None:
@@ -237,16 +234,7 @@ class _Connection(asyncio.Protocol):
 
 
 class Link:
-    """Sends requests to the learner and waits for replies. It reconnects after the learner restarted.
-
-    Parameters
-    ----------
-    path : path
-        The learner's socket.
-    limits : Limits or None
-        How many requests may wait, and how long.
-
-    """
+    """Sends requests to the learner and waits for replies. It reconnects after the learner restarted."""
 
     def __init__(self, path: Path, limits: Limits | None = None) -> None:
         self._path, self._numbers, self._limits = path, itertools.count(), limits or Limits()
@@ -369,15 +357,15 @@ def unpack(packs: Sequence[bytes]) -> Packed:
     ones = [part.weights or np.ones(part.rows).tobytes() for part in parts] if weighted else []
     batch = Batch.of(
         np.concatenate([[0], np.cumsum(lengths)]),
-        _joined([(part.index_kind, part.indices) for part in parts]),
-        _joined([(part.value_kind, part.values) for part in parts]),
+        _joined([(part.index_dtype, part.indices) for part in parts]),
+        _joined([(part.value_dtype, part.values) for part in parts]),
         max(part.n_features for part in parts),
         weights=_joined([(np.dtype(np.float64), part) for part in ones]) if weighted else None,
     )
     labels = [label for part in parts for label in from_json(part.labels)]
     scores: list[NDArray[Any] | None] = []
     for part in parts:
-        rows = np.frombuffer(part.scores).astype(part.value_kind).reshape(part.rows, -1) if part.scores else ()
+        rows = np.frombuffer(part.scores).astype(part.value_dtype).reshape(part.rows, -1) if part.scores else ()
         scores += [*rows] or [None] * part.rows
     return Packed(batch, labels, scores)
 
@@ -409,8 +397,8 @@ class _Parts(NamedTuple):
 
     rows: int
     n_features: int
-    index_kind: np.dtype[Any]
-    value_kind: np.dtype[Any]
+    index_dtype: np.dtype[Any]
+    value_dtype: np.dtype[Any]
     lengths: bytes
     indices: bytes
     values: bytes
@@ -419,7 +407,7 @@ class _Parts(NamedTuple):
     labels: bytes
 
 
-_KINDS = {kind: np.dtype(kind.decode()) for kind in (b"f", b"d")}
+_VALUES = {code: np.dtype(code.decode()) for code in (b"f", b"d")}
 _INDICES: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
@@ -431,7 +419,7 @@ def _parts(data: bytes) -> _Parts:
         raise InvalidInputError(
             f"rows of the journal have format version {version}, but this version of thinstream reads {_VERSION}"
         )
-    value_dtype, a = _KINDS[dtype_char], _HEAD.size
+    value_dtype, a = _VALUES[dtype_char], _HEAD.size
     b = a + 8 * rows
     c = b + size * nnz
     d = c + value_dtype.itemsize * nnz

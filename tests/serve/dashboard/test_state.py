@@ -10,7 +10,7 @@ from thinstream.batch import Batch
 from thinstream.data.labels import Classes, GrowingClasses
 from thinstream.data.opening import open_stream
 from thinstream.models.model import Model, Names
-from thinstream.serve.dashboard.state import DashboardSampler, History, top_weights
+from thinstream.serve.dashboard import DashboardSampler, History, top_weights
 from thinstream.training.metrics import Progress, progress_for
 from thinstream.training.monitors import DriftWatch
 from thinstream.training.run import Run

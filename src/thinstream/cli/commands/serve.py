@@ -239,10 +239,10 @@ def _serve(options: SimpleNamespace) -> int:
     from thinstream.serve import require_packages
 
     require_packages()
+    from thinstream.serve import Limits, Settings
     from thinstream.serve.folders import ServerPaths
     from thinstream.serve.log import set_up
     from thinstream.serve.served_models import register
-    from thinstream.serve.settings import Limits, Settings
     from thinstream.serve.sources import by_model
     from thinstream.serve.supervisor import Listening, Supervisor
 

@@ -1,1 +1,1 @@
-"""Where workers run: processes of this machine, Ray or Spark, each behind the same `Launcher`."""
+"""Engines that run workers: processes of this machine, Ray and Spark, each with the interface of `Launcher`."""

@@ -24,11 +24,7 @@ from thinstream.files import try_lock
 T = TypeVar("T")
 
 #: Engines by name, with the module and the name of their launcher.
-ENGINES = {
-    "ray": ("ray", "RayLauncher"),
-    "spark": ("spark", "SparkLauncher"),
-    "local": ("local", "LocalLauncher"),
-}
+ENGINES = {"ray": ("ray", "RayLauncher"), "spark": ("spark", "SparkLauncher"), "local": ("local", "LocalLauncher")}
 
 LOOPBACK = "127.0.0.1"
 #: How often a task is run again after its process died.

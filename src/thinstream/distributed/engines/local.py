@@ -14,13 +14,7 @@ from multiprocessing import connection, util
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar, cast
 
-from thinstream.distributed.engines.launcher import (
-    RETRIES,
-    portable,
-    report_loss,
-    require_count,
-    with_worker,
-)
+from thinstream.distributed.engines.launcher import RETRIES, portable, report_loss, require_count, with_worker
 from thinstream.errors import WorkerLostError
 
 T = TypeVar("T")
@@ -96,7 +90,6 @@ class LocalLauncher:
         raise WorkerLostError(f"worker {min(left)} died {self.retries + 1} times at the same task")
 
     def close(self) -> None:
-        """Stop the workers."""
         for worker in range(self.workers):
             self._drop(worker)
         self._values.clear()

@@ -34,13 +34,7 @@ from thinstream.distributed.engines.launcher import (
     with_worker,
 )
 from thinstream.distributed.sources import TableColumns, TableShard, cut
-from thinstream.errors import (
-    InvalidInputError,
-    InvalidParameterError,
-    MissingPackageError,
-    WorkerLostError,
-    listed,
-)
+from thinstream.errors import InvalidInputError, InvalidParameterError, MissingPackageError, WorkerLostError, listed
 
 _PATH, _PREFIX = "RAY_AUTH_TOKEN_PATH", "thinstream-ray-"
 
@@ -261,9 +255,8 @@ class RayLauncher:
         available = ray().cluster_resources().get("CPU", 0)
         if self.workers * cpus > available:
             raise InvalidParameterError(
-                f"{self.workers} workers need {cpus:g} CPU each, but the cluster has {available:g} CPUs. "
-                f"Use fewer workers, "
-                "or less CPU for each: engine_options={'cpus': …}"
+                f"{self.workers} workers need {cpus:g} CPU each, but the cluster has {available:g} CPUs. Use fewer "
+                "workers, or less CPU for each: engine_options={'cpus': …}"
             )
 
     def _check(self, tasks: Sequence[object]) -> None:
@@ -304,8 +297,6 @@ class RayLauncher:
 
 
 class _Worker:
-    """The actor of a worker."""
-
     def greet(self) -> str:
         return __version__
 
@@ -317,9 +308,7 @@ _HEAD = 1024  # rows in the fingerprint
 
 
 class DatasetColumns(TableColumns):
-    """The meaning of the columns of a Ray Dataset."""
-
-    owner, place = "a Ray Dataset", "the dataset"
+    owner, shown_as = "a Ray Dataset", "the dataset"
 
 
 @dataclass(frozen=True)
@@ -403,7 +392,6 @@ def _materialize(dataset: Any) -> list[Any]:
 
 
 def _look(table: Any) -> tuple[int, Any]:
-    """Return the number of rows of a block, and its schema."""
     return table.num_rows, _plain(table.slice(0, 0)).schema
 
 

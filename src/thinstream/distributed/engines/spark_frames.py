@@ -38,7 +38,7 @@ _WRITTEN = "part long, path string, rows long, width long"
 class FrameColumns(TableColumns):
     """The meaning of the columns of a DataFrame; ``features`` is a column of Spark ML vectors."""
 
-    owner, place = "a Spark DataFrame", "the DataFrame"
+    owner, shown_as = "a Spark DataFrame", "the DataFrame"
 
     def __init__(self, *, features: str = "features", **columns: Any) -> None:
         super().__init__(**columns)
@@ -46,11 +46,10 @@ class FrameColumns(TableColumns):
 
     def vector(self, frame: Any) -> str | None:
         """Return the column of vectors, or None."""
-        kinds = {field.name: type(field.dataType).__name__ for field in frame.schema.fields}
-        return self.features if kinds.get(self.features) == "VectorUDT" else None
+        types = {field.name: type(field.dataType).__name__ for field in frame.schema.fields}
+        return self.features if types.get(self.features) == "VectorUDT" else None
 
     def select(self, frame: Any) -> Any:
-        """Select the columns that are read."""
         reading, names = self.reading, frame.columns
         weight = reading["weight"] or "weight"
         vector = self.vector(frame)
@@ -64,7 +63,7 @@ class FrameColumns(TableColumns):
         return frame.select(*quoted)
 
     def names(self, frame: Any) -> list[str]:
-        """Return the columns as they are written, with vectors as lists."""
+        """Return the columns that are written; vectors are written as lists."""
         vector = self.vector(frame)
         names = self.select(frame).columns
         return list(names) if vector is None else [INDICES, VALUES, *(name for name in names if name != vector)]
@@ -112,9 +111,8 @@ class Stretch:
         """Return the rows as a memory-mapped table."""
         if not os.path.isfile(self.path):
             raise InvalidInputError(
-                f"a worker cannot read {self.path}, which was written for this run. Pass folder= with a "
-                f"folder that all "
-                "machines share"
+                f"a worker cannot read {self.path}, which was written for this run. Pass folder= with a folder that "
+                "all machines share"
             )
         table = pyarrow().ipc.open_file(pyarrow().memory_map(self.path)).read_all()
         return table.slice(self.first, self.rows)
@@ -265,7 +263,7 @@ def learn_stream(frame: Any, estimator: Trainable, folder: str | Path, **options
 
     Examples
     --------
-    Learn from existing files, and from new ones as they come::
+    Learn from existing files, and from each new one::
 
         rows = spark.readStream.schema("label int, indices array<int>, values array<float>").parquet("incoming")
         query, learning = learn_stream(rows, ts.FSOL(l1=10.0), "learned", trigger={"processingTime": "1 minute"})
@@ -328,7 +326,6 @@ class BatchLearner:
 
     @property
     def progressive(self) -> Any:
-        """The progressive metrics."""
         return self._state.progress.report()
 
     def __call__(self, frame: Any, number: int) -> None:

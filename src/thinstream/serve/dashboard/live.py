@@ -11,21 +11,12 @@ from typing import Any
 from thinstream._version import __version__
 from thinstream.errors import InvalidParameterError
 from thinstream.files import replacing
-from thinstream.serve.dashboard import HEADERS, PATHS, asset, standalone
-from thinstream.serve.dashboard.state import DashboardSampler
+from thinstream.serve.dashboard import HEADERS, PATHS, DashboardSampler, asset, standalone
 from thinstream.training.observer import Line, Observer, Step
 
 
 class RunSampler(Observer):
-    """Samples a run for the dashboard, and passes on all events to another observer.
-
-    Parameters
-    ----------
-    other : Observer
-    name : str
-        The name of the model on the page.
-
-    """
+    """Samples a run for the dashboard, and passes on all events to another observer."""
 
     def __init__(self, other: Observer, name: str) -> None:
         self._other, self._name, self._sampler = other, name, DashboardSampler()
@@ -57,7 +48,6 @@ class RunSampler(Observer):
         self._other.changed(monitor, row, since)
 
     def moved(self, step: Step) -> None:
-        """Take a sample, if it is time for one."""
         self._other.moved(step)
         if self._sampler.due(step.rows):
             self.sample()
@@ -75,7 +65,6 @@ class RunSampler(Observer):
         return self._other.wants_nnz(n_features)
 
     def sample(self) -> None:
-        """Sample the run."""
         state, report, nnz = self.run.state, self.run.report(), int(self.run.state.model.learner.nnz)
         self._sampler.sample(state.model, state.progress, self.run.drift, report, nnz, self.run.stream.names)
         self._status = {
@@ -115,15 +104,7 @@ _NAMES = ("127.0.0.1", "localhost")
 
 
 class LivePage:
-    """Serves the page on 127.0.0.1, in threads that cost next to nothing while no page is open.
-
-    Parameters
-    ----------
-    followed : RunSampler
-    port : int, default=0
-        0: any free port.
-
-    """
+    """Serves the page on 127.0.0.1, in threads that cost next to nothing while no page is open."""
 
     def __init__(self, followed: RunSampler, port: int = 0) -> None:
         self._followed = followed
@@ -140,7 +121,6 @@ class LivePage:
 
     @property
     def address(self) -> str:
-        """The URL of the page."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/"
 
     def close(self) -> None:
@@ -157,13 +137,12 @@ class LivePage:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                """Send a file of the page, or its events."""
                 host = (self.headers.get("Host") or "").rpartition(":")[0]
                 if host not in _NAMES:
                     self.send_error(403, "only pages of this machine may read this")
                 elif self.path in PATHS:
                     file = asset(self.path)
-                    self._begin(file.kind, HEADERS | {"Content-Length": str(len(file.content))})
+                    self._begin(file.content_type, HEADERS | {"Content-Length": str(len(file.content))})
                     self.wfile.write(file.content)
                 elif self.path == "/events":
                     self._begin("text/event-stream", {"Cache-Control": "no-store"})

@@ -18,13 +18,18 @@ LISTENERS, BEHIND = 100, 10
 
 def routes(context: RequestContext) -> list[Route]:
     hub = Hub(context)
-    pages = [context.route(path, _file, None, ("GET",)) for path in PATHS]
-    return [*pages, context.route("/events", hub.listen, "read", ("GET",))]
+    files = [context.route(path, _page if path == "/" else _file, None, ("GET",)) for path in PATHS]
+    return [*files, context.route("/events", hub.listen, "read", ("GET",))]
+
+
+async def _page(request: Request) -> Reply:
+    """Show the dashboard: a page that shows models as they learn."""
+    return await _file(request)
 
 
 async def _file(request: Request) -> Reply:
     file = asset(request.path)
-    return Reply(file.content, file.kind, headers=tuple(HEADERS.items()))
+    return Reply(file.content, file.content_type, headers=tuple(HEADERS.items()))
 
 
 class Hub:
@@ -37,7 +42,7 @@ class Hub:
         self._task: asyncio.Task[None] | None = None
 
     async def listen(self, request: Request) -> StreamingResponse:
-        """Send an event with all data, then one per second with new data."""
+        """Return the data of the dashboard, once a second, as server-sent events."""
         if len(self._listeners) >= LISTENERS:
             raise Refused(503, f"{LISTENERS} dashboards are already open; close some", retry_after=5)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
