@@ -24,13 +24,10 @@ ORDERS = {
 def inspect(
     model: Annotated[Path, argument("A model file, or a data file, to show its inferred columns.")],
     top: Annotated[
-        int,
-        option(
-            "The number of weights to show, the most important first.", None, "--top", "-n", min=0, show_default=True
-        ),
+        int, option("The number of weights to show, the most important first.", None, "--top", "-n", min=0)
     ] = 20,
     plot: Annotated[Path | None, option("Draw a chart of the weights to this file (.png or .svg).")] = None,
-    label: Annotated[str, option("The label column (or key) of a data file.", show_default=True)] = "label",
+    label: Annotated[str, option("The label column (or key) of a data file.")] = "label",
     as_json: Annotated[bool, option("Report in JSON.", None, "--json")] = False,
 ) -> None:
     """Show a model: how it was trained, its sparsity, and its most important features.
