@@ -30,9 +30,11 @@ def export(
     if str(out) == "-":
         raise InvalidParameterError("OUT must be a file, got '-' (standard output)")
     require_not_input(out, model)
-    write(LinearModel.of(read(model)), out, format)
+    inputs = write(LinearModel.of(read(model)), out, format)
     if not quiet:
         say(f"wrote {out} ({out.stat().st_size:,} bytes)")
+        if inputs:
+            say(inputs)
 
 
 def merge(

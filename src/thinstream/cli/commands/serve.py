@@ -91,9 +91,7 @@ def serve(
     print_config: Annotated[
         bool, option("Print all options as TOML with the source of each, and exit.", CONFIGURATION)
     ] = False,
-    checkpoint: Annotated[
-        float, option("Seconds between two checkpoints.", DURABLE, "--checkpoint-seconds", min=0.1)
-    ] = 60.0,
+    checkpoint_seconds: Annotated[float, option("Seconds between two checkpoints.", DURABLE, min=0.1)] = 60.0,
     archive: Annotated[
         bool, option("Archive learned journal entries as caches that `thinstream train` reads.", DURABLE)
     ] = False,
@@ -105,14 +103,9 @@ def serve(
     ] = 600.0,
     versions: Annotated[int, option("The number of versions to keep.", DURABLE, min=1)] = 10,
     keep: Annotated[int, option("The maximum number of rows that wait for their labels.", DURABLE, min=1)] = 1_000_000,
-    wait: Annotated[
+    wait_seconds: Annotated[
         float | None,
-        option(
-            "How long a row may wait for its label, in seconds (default: no limit).",
-            DURABLE,
-            "--wait-seconds",
-            min=0.001,
-        ),
+        option("How long a row may wait for its label, in seconds (default: no limit).", DURABLE, min=0.001),
     ] = None,
     keep_bytes: Annotated[int, option("The maximum size of all waiting rows, in bytes.", DURABLE, min=1)] = 1 << 30,
     recover: Annotated[
@@ -213,43 +206,19 @@ def _serve(options: SimpleNamespace) -> int:
     with paths.held():
         retrained: dict[str, tuple[str, str, str]] = {}
         names = register(paths, options.models or (), options.new or (), options.bits, retrained, options.on_retrained)
-        listening = Listening(
-            options.host,
-            options.port,
-            options.workers,
-            options.tokens,
-            options.certificate,
-            options.key,
-            options.log,
-            connections=options.connections,
-        )
-        settings = Settings(
-            options.keep,
-            options.wait,
-            checkpoint_seconds=options.checkpoint,
-            archive=options.archive,
-            sources=by_model(options.source or [], names, options.on_gap),
-            versions=options.versions,
-            version_rows=options.version_rows,
-            version_seconds=options.version_seconds or None,
-            keep_bytes=options.keep_bytes,
-            recover=options.recover,
-            retrained=retrained,
-            log_format=options.log_format,
-        )
-        limits = Limits(
-            options.body,
-            options.rows,
-            options.features,
-            options.request_features,
-            options.model_bytes,
-            per_address=options.per_address,
-            require_columns=options.require_columns,
-        )
+        listening, limits = _fill(Listening, options), _fill(Limits, options)
+        sources = by_model(options.source or [], names, options.on_gap)
+        settings = _fill(Settings, options, sources=sources, retrained=retrained)
+        settings = settings._replace(version_seconds=options.version_seconds or None)
         server = Supervisor(paths, names, listening, settings, limits)
         set_up(options.log_format)
         line = f"serving {', '.join(names) or 'no model yet'} on {server.address}"
         return server.run(lambda: print(line, flush=True) if options.log_format == "text" else None)
+
+
+def _fill(group: Any, options: SimpleNamespace, **more: Any) -> Any:
+    """Return a named tuple with the options of the same names."""
+    return group(**{name: value for name, value in vars(options).items() if name in group._fields}, **more)
 
 
 # The configuration: the command line, then environment variables, then a TOML file, then defaults.
