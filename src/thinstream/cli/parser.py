@@ -158,7 +158,11 @@ class Parser(argparse.ArgumentParser):
         value_type, is_list, declared = _described(parameter)
         options: dict[str, Any] = {"help": help_of(parameter).replace("%", "%%")}
         if value_type is not bool:
-            metavar = declared.metavar or "|".join(_fixed_values(declared)) or _METAVARS[value_type]
+            metavar = (
+                declared.metavar
+                or "|".join(declared.values if isinstance(declared.values, tuple) else ())
+                or _METAVARS[value_type]
+            )
             options |= {"metavar": metavar, "type": _converter(value_type, declared)}
         if declared.is_argument:
             options |= {"metavar": declared.metavar or parameter.name.upper(), "nargs": "*" if is_list else "?"}
@@ -322,10 +326,6 @@ def _described(parameter: Parameter) -> tuple[Any, bool, Declared]:
     return (get_args(hint)[0], True, declared) if get_origin(hint) is list else (hint, False, declared)
 
 
-def _fixed_values(declared: Declared) -> list[str]:
-    return [str(value) for value in declared.values] if isinstance(declared.values, tuple) else []
-
-
 def _converter(value_type: Any, declared: Declared) -> Callable[[str], Any]:
     """Return the function that converts the text of a value."""
     low, high = declared.min, declared.max
@@ -352,6 +352,7 @@ def _add_completion(action: argparse.Action, value_type: Any, declared: Declared
     import shtab
 
     if declared.values is not None:
-        action.choices = _fixed_values(declared) or [str(value) for value in declared.values()]
+        values = declared.values if isinstance(declared.values, tuple) else declared.values()
+        action.choices = [str(value) for value in values]
     elif value_type is Path or action.dest in ("data", "out"):
         action.complete = shtab.FILE  # type: ignore[attr-defined]

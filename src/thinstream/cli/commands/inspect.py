@@ -177,7 +177,9 @@ def _for_people(model: "Model", facts: dict[str, Any]) -> dict[str, str]:
     space = describe_space(model.feature_space) if model.feature_space else "column numbers, from 0"
     if "hashing" in model.feature_space:  # the number of hashed numbers says nothing about the features
         state = model.compact_state
-        texts["features"] = "unknown" if state is None else f"{state[0]:,}{'' if model.learner.weights_only else ' that occurred'}"
+        texts["features"] = (
+            "unknown" if state is None else f"{state[0]:,}{'' if model.learner.weights_only else ' that occurred'}"
+        )
     texts |= {"grade": GRADES[facts["grade"]], "top_by": ORDERS[facts["top_by"]]}
     return {**texts, "feature_space": space, "intercept": ", ".join(f"{value:.6g}" for value in intercepts)}
 
