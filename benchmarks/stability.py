@@ -9,7 +9,7 @@ radii are smaller. SMIDAS takes one pass with an l1 that gives a density of abou
 import numpy as np
 
 import thinstream as ts
-from thinstream.cli.commands.diagnose import first
+from thinstream.cli.commands.scoring import first
 from thinstream.datasets import find
 from thinstream.diagnostics.bounds import matrix_of, spectral_radius
 from thinstream.diagnostics.diagnosis import diagnose, exponents

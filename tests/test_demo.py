@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from thinstream import demo
+from thinstream.cli.commands import demo
 from thinstream.errors import ThinstreamError
 
 pytest.importorskip("matplotlib", reason="the pictures need matplotlib")
@@ -26,7 +26,7 @@ def test_commands_train_and_thin_a_model(tmp_path, capfd, monkeypatch):
     """On every twelfth text, so that it takes seconds. The whole demo has an error of about 10%."""
     every = demo.docstrings
     monkeypatch.setattr(demo, "docstrings", lambda package: every(package)[::12])
-    demo.run(str(tmp_path / "demo"))
+    demo.demo(str(tmp_path / "demo"))
     out = capfd.readouterr().out
     errors = [float(error) for error in re.findall(r"^error +([\d.]+)", out, re.MULTILINE)]
     base = float(re.findall(r"always predicting SciPy: ([\d.]+)", out)[1])
@@ -51,4 +51,4 @@ def test_a_command_that_fails_stops_the_demo(tmp_path, monkeypatch):
         demo, "docstrings", lambda package: [f"{package} has a long docstring, number {k}" for k in range(9)]
     )
     with pytest.raises(ThinstreamError, match="exit code 1"):
-        demo.run(str(tmp_path))
+        demo.demo(str(tmp_path))

@@ -9,6 +9,7 @@ import pytest
 from tests.cli.commands import SOURCE
 from thinstream.cli import commands
 from thinstream.cli.app import run
+from thinstream.cli.commands import MODULES
 from thinstream.cli.parser import command_names
 
 HELLO = '''
@@ -41,7 +42,7 @@ def test_a_line_without_a_command_shows_the_help(capsys):
 
 def test_finding_the_commands_imports_nothing_heavy():
     modules = loaded("--help")
-    assert {f"thinstream.cli.commands.{name}" for name in command_names()} <= modules
+    assert {f"thinstream.cli.commands.{MODULES.get(name, name)}" for name in command_names()} <= modules
     assert not modules & {
         "numpy",
         "numba",
@@ -67,7 +68,7 @@ def test_a_command_imports_no_other():
     """Only the module of the command, and rich only to render help."""
     modules = loaded("merge", "nothing.ts", "--model", "m.ts")
     assert {name for name in modules if name.startswith("thinstream.cli.commands.")} == {
-        "thinstream.cli.commands.merge"
+        "thinstream.cli.commands.model_files"
     }
     assert not {"rich", "rich_argparse", "shtab"} & modules
     assert {"rich", "rich_argparse"} <= loaded("merge", "--help")

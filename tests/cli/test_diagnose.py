@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.diagnostics.test_diagnosis import columns_apart
-from thinstream.cli.commands.diagnose import first
+from thinstream.cli.commands.scoring import first
 from thinstream.data.opening import open_stream
 
 

@@ -210,7 +210,7 @@ def test_the_papers_protocol_is_one_command(rows, thin):
         (["--paper", "-g", "eta=1"], "cannot be used with --grid"),
         (["-m", "-"], "a model cannot be written to standard output"),
         (["-g", "eta=log:1..2"], "eta must be a list of values, got the distribution"),
-        (["--classes", "a,b,c", "--scoring", "cost"], "of 3 classes, or a function of a Report, got 'cost'"),
+        (["--classes", "a,b,c", "--scoring", "cost"], "of 3 classes, got 'cost'"),
         (["--classes", "a,b,c", "-g", "class-weight=1:2"], "needs a cost for each of the 3 classes, got 1:2"),
     ],
 )

@@ -67,7 +67,7 @@ def evaluated(read, batch):
         batch = with_products(batch, read["products"]["features"], read["products"]["first"])
     found = np.zeros((len(batch), len(read.get("models", [read]))))
     found += [each["intercept"] for each in read.get("models", [read])]
-    for vector in (read | {"normalize": read["space"].get("normalize")}, *read.get("beside", [])):
+    for vector in (read | {"normalize": read["space"].get("normalize")}, *read.get("others", [])):
         scales = vector.get("scales") and dict(
             zip(vector["scales"]["indices"], vector["scales"]["values"], strict=True)
         )

@@ -59,7 +59,7 @@ def test_no_server_answers(rows, capsys, monkeypatch):
 
 
 def test_names_of_columns_are_no_row(tmp_path):
-    from thinstream.cli.commands.load import _lines
+    from thinstream.cli.commands.server_tools import _lines
 
     for name, lines in (("a.csv", 2), ("a.tsv", 2), ("a.jsonl", 3)):
         (tmp_path / name).write_bytes(b"y,x\r\n1,2\r\n0,3\r\n")

@@ -71,13 +71,13 @@ def arrays(rows):
 def test_the_promise_is_kept_on_these_scores_and_no_other_threshold_does_better(rows, goal):
     s, positive = arrays(rows)
     if not (positive == goal.positive).any():
-        with pytest.raises(InvalidInputError, match=f"{goal.kind} is undefined"):
+        with pytest.raises(InvalidInputError, match=f"{goal.metric} is undefined"):
             choose(goal, s, positive)
         return
     threshold = choose(goal, s, positive)
     recall, alarms = shares(threshold, s, positive)
     others = [shares(t, s, positive) for t in [*s.tolist(), float(s.min()) - 1.0]]
-    if goal.kind == "recall":
+    if goal.metric == "recall":
         assert recall >= goal.share - 1e-9
         best = min((a for r, a in others if r >= goal.share - 1e-9), default=math.nan)
         assert alarms == pytest.approx(best, nan_ok=True)
@@ -107,7 +107,7 @@ def test_recent_scores_keep_the_promise_in_any_chunks(rows, goal, cuts):
     recall, alarms = shares(found.threshold, late, late_positive)
     assert found.rows == len(late)
     assert (found.recall, found.false_alarms) == pytest.approx((recall, alarms), nan_ok=True)
-    if goal.kind == "recall":
+    if goal.metric == "recall":
         assert recall >= goal.share - 1e-9
     else:
         assert alarms <= goal.share + 1e-9

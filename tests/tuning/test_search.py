@@ -133,8 +133,8 @@ def test_scores_are_greater_for_the_better():
     assert scoring_of("accuracy").natural(-0.13) == 0.87
     assert scoring_of("neg_log_loss").natural(-0.4) == -0.4
     assert math.isnan(scoring_of("error").scores(LaneCounts.nothing(1))[0])
-    for wrong in ("area", None):
-        with pytest.raises(InvalidParameterError, match=r"scoring must be 'error', .* or a function of a Report"):
+    for wrong, more in (("area", ""), (None, ", or a function of a Report")):
+        with pytest.raises(InvalidParameterError, match=rf"scoring must be 'error', .*{more}, got"):
             scoring_of(wrong)
 
 

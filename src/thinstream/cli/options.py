@@ -29,12 +29,11 @@ class Declared(NamedTuple):
     help: str = ""
     panel: str | None = None  # the title above the option in the help
     names: tuple[str, ...] = ()  # such as ("--model", "-m") or ("--lower/--no-lower",); (): the parameter's name
-    show_default: bool = False  # whether the help appends the default
     metavar: str | None = None  # the word for the value in the help; None: a word for the type
     min: float | None = None
     max: float | None = None
     is_argument: bool = False
-    values: Callable[[], Iterable[Any]] | None = None  # the allowed values, for shell completion
+    values: tuple[str, ...] | Callable[[], Iterable[Any]] | None = None  # the allowed values, for shell completion
 
 
 class Specified(frozenset[str]):
@@ -108,15 +107,7 @@ Header = Annotated[
 
 ModelFile = Annotated[Path, option("The model file.", None, "--model", "-m")]
 Algorithm = Annotated[
-    str,
-    option(
-        "The algorithm. `thinstream algorithms` lists all.",
-        MODEL,
-        "--algorithm",
-        "-a",
-        show_default=True,
-        values=learner_names,
-    ),
+    str, option("The algorithm. `thinstream algorithms` lists all.", MODEL, "--algorithm", "-a", values=learner_names)
 ]
 Algorithms = Annotated[
     list[str] | None,
@@ -143,13 +134,11 @@ Scale = Annotated[
         "Divide each feature by a running scale: max (its largest |value| so far), rms (root mean square) or idf (rare "
         "features count more).",
         MODEL,
-        metavar="max|rms|idf",
-        values=lambda: ("max", "rms", "idf"),
+        values=("max", "rms", "idf"),
     ),
 ]
 Normalize = Annotated[
-    str | None,
-    option("Divide each row by its Euclidean norm, after scaling: l2.", MODEL, metavar="l2", values=lambda: ("l2",)),
+    str | None, option("Divide each row by its Euclidean norm, after scaling: l2.", MODEL, values=("l2",))
 ]
 Tfidf = Annotated[bool, option("Online tf-idf for texts. Short for --scale idf --normalize l2.", MODEL, "--tfidf")]
 
@@ -223,7 +212,7 @@ class Distributed:
         option(
             "Train in several worker processes: ray, spark, or local (on this machine).",
             _WORKERS,
-            values=lambda: ("local", "ray", "spark"),
+            values=("local", "ray", "spark"),
         ),
     ] = None
     workers: Annotated[int, option("The number of workers (default 2).", _WORKERS, min=1)] = 2
@@ -233,7 +222,7 @@ class Distributed:
             "How to split the work. examples (default): each process learns a part of the rows. Needs --engine. "
             "features: each process has a part of the features, for models too wide for one machine. Needs mpiexec.",
             _WORKERS,
-            values=lambda: MODES,
+            values=MODES,
         ),
     ] = "examples"
     merge: Annotated[
@@ -256,7 +245,7 @@ class Output:
     """How much to print."""
 
     quiet: Annotated[bool, option("Print only errors and requested results.", OUTPUT, "--quiet", "-q")] = False
-    json: Annotated[bool, option("Print JSON, one object per line.", OUTPUT, "--json")] = False
+    json: Annotated[bool, option("Print JSON, one object per line.", OUTPUT)] = False
 
 
 Metrics = Annotated[

@@ -26,13 +26,14 @@ _METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT", Path: "PATH"}
 
 
 def command_names() -> list[str]:
-    """Return the names of all commands: each module in the folder ``commands`` has a function of the same name."""
-    return sorted(module.name for module in pkgutil.iter_modules(commands.__path__))
+    """Return the names of all commands: modules in the folder ``commands``, and commands that share a module."""
+    modules = {module.name for module in pkgutil.iter_modules(commands.__path__)}
+    return sorted(modules - set(commands.MODULES.values()) | set(commands.MODULES))
 
 
 def find_function(name: str) -> Callable[..., Any]:
-    """Return the function in the file ``commands/<name>.py``."""
-    module = import_module(f"{commands.__name__}.{name}")
+    """Return the function of a command."""
+    module = import_module(f"{commands.__name__}.{commands.MODULES.get(name, name)}")
     if not hasattr(module, name):
         raise UnknownNameError(f"{module.__file__}: the file of a command must define a function {name}()")
     function: Callable[..., Any] = getattr(module, name)
@@ -48,7 +49,7 @@ def description_of(function: Callable[..., Any]) -> str:
 class Command:
     """A command: its options, declared by the signature of its function, and how it is run.
 
-    A parameter that is a dataclass stands for a group of options, one per field. Values of the options of algorithms
+    A parameter that is a dataclass declares a group of options, one per field. Values of the options of algorithms
     reach the function as a dictionary, its parameter ``parameters``.
 
     Parameters
@@ -157,7 +158,12 @@ class Parser(argparse.ArgumentParser):
         value_type, is_list, declared = _described(parameter)
         options: dict[str, Any] = {"help": help_of(parameter).replace("%", "%%")}
         if value_type is not bool:
-            options |= {"metavar": declared.metavar or _METAVARS[value_type], "type": _converter(value_type, declared)}
+            metavar = (
+                declared.metavar
+                or "|".join(declared.values if isinstance(declared.values, tuple) else ())
+                or _METAVARS[value_type]
+            )
+            options |= {"metavar": metavar, "type": _converter(value_type, declared)}
         if declared.is_argument:
             options |= {"metavar": declared.metavar or parameter.name.upper(), "nargs": "*" if is_list else "?"}
             options |= {} if is_list else {"default": None}
@@ -166,8 +172,7 @@ class Parser(argparse.ArgumentParser):
             names = declared.names or (f"--{parameter.name.replace('_', '-')}",)
             options |= {"dest": parameter.name} | ({"action": "append"} if is_list else {})
             if value_type is bool:
-                has_opposite = not declared.names or "/" in names[0]
-                options["action"] = argparse.BooleanOptionalAction if has_opposite else "store_true"
+                options["action"] = argparse.BooleanOptionalAction if "/" in names[0] else "store_true"
                 names = tuple(name.partition("/")[0] for name in names)
             action = self.add_to(declared.panel or "Options", *names, **options)
         if completing:
@@ -308,8 +313,9 @@ def help_of(parameter: Parameter) -> str:
     declared = declared_in(parameter.annotation)[1]
     if parameter.default is Parameter.empty:
         return declared.help if declared.is_argument else f"{declared.help} Required."
-    shown = declared.show_default and parameter.default not in (None, "")
-    return f"{declared.help} Default: {parameter.default}." if shown else declared.help
+    if isinstance(parameter.default, bool) or parameter.default in (None, "", ()) or "default" in declared.help.lower():
+        return declared.help
+    return f"{declared.help} Default: {parameter.default}."
 
 
 def _described(parameter: Parameter) -> tuple[Any, bool, Declared]:
@@ -346,6 +352,7 @@ def _add_completion(action: argparse.Action, value_type: Any, declared: Declared
     import shtab
 
     if declared.values is not None:
-        action.choices = [str(value) for value in declared.values()]
+        values = declared.values if isinstance(declared.values, tuple) else declared.values()
+        action.choices = [str(value) for value in values]
     elif value_type is Path or action.dest in ("data", "out"):
         action.complete = shtab.FILE  # type: ignore[attr-defined]

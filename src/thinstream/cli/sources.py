@@ -51,8 +51,7 @@ class Messages:
             "If the broker has removed messages before they were read: stop with an error (default), or continue "
             "without them and report how many are missing.",
             _MESSAGES,
-            metavar="stop|continue",
-            values=lambda: ON_GAP,
+            values=ON_GAP,
         ),
     ] = "stop"
 

@@ -35,8 +35,8 @@ def open_binary_stream(data: list[str], reading: Reading, dtype: str) -> Any:
     classes = classes_of(reading)
     if len(classes) > 2:
         raise InvalidParameterError(
-            f"cost curves need two classes, got --classes {','.join(map(str, classes))}. Label one class against the "
-            "rest"
+            f"cost curves need two classes, got {len(classes)}: {', '.join(map(str, classes))}. Label one class "
+            "against the rest"
         )
     return open_data(data, reading, dtype)
 

@@ -493,7 +493,9 @@ def describe_classes(label_counts: "Counter[Any]", classes: tuple[Any, ...]) -> 
     counts = {str(label): count for label, count in label_counts.items()}
     shown = [f"{label!r} ({counts.get(str(label), 0):,})" for label in classes[:_SHOWN]]
     if len(classes) == 2:
-        why = ", because it is rarer (change this with --classes NEG,POS)" if _are_words(classes) else ""
+        is_rarer = counts.get(str(classes[1]), 0) < counts.get(str(classes[0]), 0)
+        reason = "it is rarer" if is_rarer else "it comes later in the alphabet"
+        why = f", because {reason} (change this with --classes NEG,POS)" if _are_words(classes) else ""
         return [f"labels are {shown[0]} and {shown[1]}; {classes[1]!r} is positive{why}"]
     more = ", …" if len(classes) > _SHOWN else ""
     return [f"labels are {len(classes)} classes: {', '.join(shown)}{more}"]

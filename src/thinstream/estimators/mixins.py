@@ -93,7 +93,7 @@ class DecidingClassifier(ModelClassifier):
                 return self._adopt(model.with_threshold(score_of(threshold, model)))
             goal = Goal.of(recall, false_alarms, precision)
             if scores is None or y is None:
-                raise InvalidParameterError(f"{goal.kind} needs scores and y of rows that the model has not learned")
+                raise InvalidParameterError(f"{goal.metric} needs scores and y of rows that the model has not learned")
             own = np.asarray(scores, dtype=model.learner.dtype)
             model = model.with_threshold(choose(goal, own, model.classes.coded(y) > 0))
             return self._adopt(replace(model, report={**(model.report or {}), "goal": [*goal]}))

@@ -1,11 +1,12 @@
 """Export: write trained models for other programs, in one of the formats of `thinstream.export.formats`.
 
 A format is a module of that package, named after the format. It has ``EXTENSIONS`` and a function
-``write(model, file, name)``.
+``write(model, file, name)``. A function ``inputs_of(model)`` may describe the inputs of the file to its users.
 """
 
 import os
 import pkgutil
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -39,8 +40,10 @@ def _formats() -> dict[str, Any]:
 FORMATS: dict[str, Format] = _formats()
 
 
-def export(model: LinearModel, path: str | os.PathLike[str], format: str | None = None) -> None:  # noqa: A002
-    """Write a model in the given format, or in that of the file's extension.
+def export(model: LinearModel, path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
+    """Write a model in a format, by default that of the file's extension.
+
+    Return a sentence about the inputs of the file if they are not the rows of the training files, else "".
 
     The file is replaced atomically, and stays unchanged if there is an error. The same model always gives the same
     bytes.
@@ -56,6 +59,8 @@ def export(model: LinearModel, path: str | os.PathLike[str], format: str | None 
     chosen = _format_of(path, format)
     with replacing(path) as new, open(new, "wb") as file:
         chosen.write(model, file, path.stem)
+    inputs_of: Callable[[LinearModel], str] = getattr(chosen, "inputs_of", lambda model: "")
+    return inputs_of(model)
 
 
 def _format_of(path: Path, name: str | None) -> Format:

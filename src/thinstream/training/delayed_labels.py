@@ -29,10 +29,10 @@ from thinstream.training.run import Run
 # Rows that wait for their labels, by id: a table of SQLite, in memory or in a file.
 
 Id = int | str
-#: What became of an id: its row waits, was too old or too many, has had its label, or was never there.
+#: The status of an id: its row waits, has expired, already has a label, or is unknown.
 Status = Literal["waiting", "expired", "labelled", "unknown"]
 
-#: What a connection must have for rows to wait in it.
+#: The tables of waiting rows.
 TABLES = """
 CREATE TABLE IF NOT EXISTS waiting (number INTEGER PRIMARY KEY, id UNIQUE, at REAL NOT NULL, row BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS waiting_at ON waiting (at);
@@ -41,20 +41,20 @@ CREATE TABLE IF NOT EXISTS gone (number INTEGER PRIMARY KEY, id UNIQUE, status T
 
 
 class RowStore:
-    """Keeps the newest rows, for a time; remembers of as many others what became of them.
+    """Stores the newest rows for a limited time, and remembers the status of as many earlier rows.
 
     Parameters
     ----------
     keep : int, default=1_000_000
-        Rows that may wait; of more the oldest expire. As many ids are remembered after their rows are gone.
+        The maximum number of waiting rows. Then the oldest expire. As many ids of earlier rows are remembered.
     seconds : float or None, default=None
-        How long a row may wait; None: for ever.
+        How long a row may wait. None: no limit.
     path : path, connection or None, default=None
-        Of a file of SQLite, in which rows outlive the process; None: in memory. In an open connection's tables, what is
-        done inside a transaction of its owner is a part of that.
+        A SQLite file, in which rows outlive the process. None: in memory. With an open connection, changes are part of
+        the transaction of its owner.
     clock : callable, default=time.time
     keep_bytes : int or None, default=None
-        Bytes that rows may have together; of more the oldest expire. None: any number.
+        The maximum size of all rows in bytes. Then the oldest expire. None: no limit.
 
     Examples
     --------
@@ -91,13 +91,13 @@ class RowStore:
         self.count()
 
     def count(self) -> None:
-        """Counts the rows that wait, which is too slow for every call: after a transaction that was taken back."""
+        """Count the waiting rows, after a transaction was rolled back."""
         query = "SELECT count(*), coalesce(sum(length(row)), 0) FROM waiting"
         self._many, self._bytes = self._tables.execute(query).fetchone()
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of a block or nothing."""
+        """Run a block in a transaction."""
         tables = self._tables
         if not tables.in_transaction:
             with tables:
@@ -179,7 +179,7 @@ class RowStore:
         tables.execute("DELETE FROM gone WHERE number <= (SELECT max(number) FROM gone) - ?", (self.keep,))
 
     def statuses(self, ids: Sequence[Id]) -> list[Status]:
-        """What became of ids."""
+        """Return the status of ids."""
         with self._transaction() as tables:
             many, size = self._expire(tables, self._many, self._bytes, self._clock())
         self._many, self._bytes = many, size
@@ -192,7 +192,7 @@ class RowStore:
 
     @contextmanager
     def taking(self, ids: Sequence[Id]) -> Iterator[list[bytes]]:
-        """The rows of ids that all wait, to be learned: then they are labelled; after an error they still wait."""
+        """Yield the waiting rows of ids to learn. After the block they are labelled; after an error they still wait."""
         keys = [(row_id,) for row_id in ids]
         with self._transaction() as tables:
             rows = [tables.execute("SELECT row FROM waiting WHERE id IS ?", key).fetchone()[0] for key in keys]
@@ -207,21 +207,21 @@ class RowStore:
         return self._many
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Close the file."""
         self._tables.close()
 
 
 def _opened(path: str | os.PathLike[str] | None) -> sqlite3.Connection:
-    place = ":memory:" if path is None else os.fspath(path)
+    location = ":memory:" if path is None else os.fspath(path)
     try:
-        tables = sqlite3.connect(place, check_same_thread=False)
+        tables = sqlite3.connect(location, check_same_thread=False)
         tables.executescript(TABLES)
     except sqlite3.DatabaseError as error:
-        raise InvalidInputError(f"{place}: rows cannot be kept there: {error}") from None
+        raise InvalidInputError(f"{location}: rows cannot be kept there: {error}") from None
     return tables
 
 
-# Rows with the scores they got, waiting for their labels; what became of them is counted.
+# Rows with their scores, waiting for labels, and counts of their statuses.
 
 
 class ReplacedRowError(InvalidInputError):
@@ -229,21 +229,21 @@ class ReplacedRowError(InvalidInputError):
 
 
 class Labelled(NamedTuple):
-    """What became of some labels."""
+    """The results of some labels."""
 
     learned: int
-    unknown: list[Id]  # no row was predicted under them, or so long ago that it is forgotten
-    expired: list[Id]  # their rows were too old, or too many
-    repeated: list[Id]  # they have had their label
+    unknown: list[Id]  # no row was predicted with this id, or too long ago
+    expired: list[Id]  # their rows waited too long, or too many came after them
+    repeated: list[Id]  # they already have a label
 
     @property
     def unmatched(self) -> dict[str, list[Id]]:
-        """Ids whose row did not wait, by why, where there are any."""
+        """The ids of labels without a waiting row, by reason."""
         return {name: ids for name, ids in self._asdict().items() if name != "learned" and ids}
 
 
 class Waiting:
-    """A `RowStore` of rows of batches, the parameters of which it has.
+    """A `RowStore` for rows of batches, with the same parameters.
 
     Examples
     --------
@@ -281,7 +281,7 @@ class Waiting:
         dtype: np.dtype[Any],
         times: Sequence[float] | None = None,
     ) -> None:
-        """Keeps rows and their scores; ``times`` are those of the rows, by default now."""
+        """Store rows and their scores. ``times`` are the times of the rows, by default now."""
         self.counts["replaced"] += self.store.put(ids, _packed(batch, scores, dtype), times)
         self.counts["predicted"] += len(ids)
 
@@ -299,7 +299,7 @@ class Waiting:
         return [stored_row is not None for stored_row in stored]
 
     def look(self, ids: Sequence[Id]) -> tuple[Labelled, list[int]]:
-        """What is known of ids that have got a label, and the places of those whose rows wait; nothing is counted."""
+        """Return the results of ids with labels, and the positions of those whose rows wait, without counting them."""
         ids_by_status: dict[str, list[Id]] = {"waiting": [], "unknown": [], "expired": [], "labelled": []}
         places, met = [], set[Id]()
         for position, (row_id, stored_status) in enumerate(zip(ids, self.store.statuses(ids), strict=True)):
@@ -312,14 +312,14 @@ class Waiting:
         return Labelled(len(places), ids_of["unknown"], ids_of["expired"], ids_of["labelled"]), places
 
     def count(self, outcome: Labelled) -> None:
-        """Adds what became of some labels."""
+        """Count the results of some labels."""
         self.counts["learned"] += outcome.learned
         for name, ids in outcome.unmatched.items():
             self.counts[name] += len(ids)
 
     @contextmanager
     def taking(self, ids: Sequence[Id], n_features: int) -> Iterator[tuple[Batch, list[NDArray[Any]]]]:
-        """The rows of ids that all wait and the scores they got, to be learned; after an error they still wait."""
+        """Yield the waiting rows of ids and their scores, to learn. After an error they still wait."""
         with self.store.taking(ids) as rows:
             yield _unpacked(rows, n_features)
 
@@ -327,7 +327,7 @@ class Waiting:
         return len(self.store)
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Close the file."""
         self.store.close()
 
 
@@ -335,7 +335,7 @@ _HEAD, _MANY = struct.Struct("<qc"), struct.Struct("<q")
 
 
 def _packed(batch: Batch, scores: NDArray[Any], dtype: np.dtype[Any]) -> Iterator[bytes]:
-    """Each row as bytes: how wide it may be, the type of its values, how many scores, scores, indices, values."""
+    """Yield each row as bytes: width, type of values, number of scores, scores, indices, values."""
     values, indices = batch.values.astype(dtype, copy=False), batch.indices.astype(np.int64, copy=False)
     head = _HEAD.pack(batch.n_features, dtype.char.encode())
     own = np.ascontiguousarray(scores.reshape(len(batch), -1), dtype=dtype)
@@ -345,31 +345,31 @@ def _packed(batch: Batch, scores: NDArray[Any], dtype: np.dtype[Any]) -> Iterato
 
 
 def _features(rows: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """The bytes of each packed row without its scores, which depend on the version of the model."""
+    """Yield the bytes of each packed row without its scores, which depend on the version of the model."""
     for row in rows:
-        kind = np.dtype(_HEAD.unpack_from(row)[1].decode())
-        place = _HEAD.size + _MANY.size
-        yield row[_HEAD.size - 1 : _HEAD.size], row[place + _MANY.unpack_from(row, _HEAD.size)[0] * kind.itemsize :]
+        dtype = np.dtype(_HEAD.unpack_from(row)[1].decode())
+        start = _HEAD.size + _MANY.size
+        yield row[_HEAD.size - 1 : _HEAD.size], row[start + _MANY.unpack_from(row, _HEAD.size)[0] * dtype.itemsize :]
 
 
 def _unpacked(rows: Sequence[bytes], n_features: int) -> tuple[Batch, list[NDArray[Any]]]:
     indices, values, lengths, scores, width = [], [], [0], [], n_features
     for row in rows:
-        wide, kind = _HEAD.unpack_from(row)
-        dtype, place = np.dtype(kind.decode()), _HEAD.size + _MANY.size
+        wide, code = _HEAD.unpack_from(row)
+        dtype, start = np.dtype(code.decode()), _HEAD.size + _MANY.size
         n_scores = _MANY.unpack_from(row, _HEAD.size)[0]
-        scores.append(np.frombuffer(row, dtype, n_scores, place))
-        place += n_scores * dtype.itemsize
-        many = (len(row) - place) // (8 + dtype.itemsize)
-        indices.append(np.frombuffer(row, np.int64, many, place))
-        values.append(np.frombuffer(row, dtype, many, place + 8 * many))
+        scores.append(np.frombuffer(row, dtype, n_scores, start))
+        start += n_scores * dtype.itemsize
+        many = (len(row) - start) // (8 + dtype.itemsize)
+        indices.append(np.frombuffer(row, np.int64, many, start))
+        values.append(np.frombuffer(row, dtype, many, start + 8 * many))
         lengths.append(many)
         width = max(width, wide)
     numbers = np.concatenate(indices).astype(np.int32 if width < 2**31 else np.int64)
     return Batch.of(np.cumsum(lengths), numbers, np.concatenate(values), width), scores
 
 
-# Rows of one source and their labels from another, joined by id: a stream in the order in which labels come.
+# Rows of one source and labels of another, joined by id: a stream in the order of the labels.
 
 #: The maximum number of ids in a warning about labels without a row.
 SHOWN = 3
@@ -383,7 +383,7 @@ class Timed(NamedTuple):
     named: str  # in messages
 
     def batches(self) -> Iterator[tuple[Batch, NDArray[np.float64]]]:
-        """Batches with their times, which never go back."""
+        """Yield batches with their times. Raise if a time is earlier than the one before."""
         clocks = None if self.times is None else self.times.batches()
         last = -np.inf
         for batch in self.stream.batches():
@@ -428,17 +428,17 @@ class Timed(NamedTuple):
 class JoinedStream:
     """Labelled rows, in the order in which labels come; a row is scored by the learner when it comes, and kept.
 
-    With times, rows and labels come in the order of time, at equal times rows first. Without, all rows come before the
-    first label. Whoever takes a batch learns it before the next is asked for.
+    With times, rows and labels are merged by time, rows first. Without times, all rows come before the first label. The
+    caller learns each batch before it requests the next.
 
     Parameters
     ----------
     rows, labels : Timed
-        Rows without labels, and labels, whose other columns count nothing.
+        Rows without labels, and labels, whose other columns are ignored.
     learner : Pipeline
-        What scores rows when they come.
+        The model that scores the rows when they arrive.
     waiting : Waiting
-        Where they are kept; its clock is told.
+        The store of waiting rows.
 
     """
 
@@ -448,7 +448,7 @@ class JoinedStream:
     def __init__(self, rows: Timed, labels: Timed, learner: Pipeline, waiting: Waiting, clock: "Clock") -> None:
         self._rows, self._labels, self._learner = rows, labels, learner
         self.waiting, self._clock = waiting, clock
-        self.scores: deque[NDArray[Any]] = deque()  # that the rows of the last batch got when they came
+        self.scores: deque[NDArray[Any]] = deque()  # of the rows of the last batch when they arrived
         self.unmatched: dict[str, list[Id]] = {}  # the first ids of labels without a row
         self.feature_space, self.dtype = rows.stream.feature_space, rows.stream.dtype
         self.names = rows.stream.names
@@ -461,33 +461,33 @@ class JoinedStream:
 
     @property
     def book(self) -> Any:
-        """Of classes that are found as they come."""
+        """The classes that occurred so far, for growing classes."""
         return getattr(self._labels.stream, "book", None)
 
     @property
     def feature_columns(self) -> list[str]:
-        """Columns of features, where there are any."""
+        """The columns of features, if there are columns."""
         return getattr(self._rows.stream, "feature_columns", [])
 
     @property
     def layout(self) -> dict[str, Any] | None:
-        """What the cells of a line are, where there are any."""
+        """The layout of the columns, if there are columns."""
         return getattr(self._rows.stream, "layout", None)
 
     def done(self, position: Position) -> None:
-        """Nobody knows how much there is."""
+        """Return None, because the amount of data is unknown."""
 
     def fingerprint(self) -> dict[str, Any]:
-        """That of both sources."""
+        """Return the fingerprints of both sources."""
         return {"rows": self._rows.stream.fingerprint(), "labels": self._labels.stream.fingerprint()}
 
     def warm_up(self) -> None:
-        """Loads the compiled parsers."""
+        """Load the compiled parsers."""
         for stream in (self._rows.stream, self._labels.stream):
             getattr(stream, "warm_up", lambda: None)()
 
     def batches(self, start: Position = START) -> Iterator[Batch]:
-        """Rows that have got their labels."""
+        """Yield rows with their labels."""
         for is_labels, batch, times in _in_order(self._rows.batches(), self._labels.batches(), self._rows.times):
             if not is_labels:
                 self._keep(batch, times)
@@ -502,7 +502,7 @@ class JoinedStream:
         self.waiting.put(list(batch.ids or ()), batch, scores, self._learner.dtype, times.tolist())
 
     def _moments(self, batch: Batch, times: NDArray[np.float64]) -> Iterator[tuple[Batch, float]]:
-        """Labels of one time each, where rows expire in time."""
+        """Yield labels with their time, split by time if rows expire."""
         cuts = [0, len(batch)]
         if self.waiting.store.seconds is not None:
             cuts = [0, *(np.flatnonzero(np.diff(times)) + 1).tolist(), len(batch)]
@@ -527,17 +527,17 @@ class JoinedStream:
             shown += ids[: SHOWN - len(shown)]
 
     def taken(self, many: int) -> list[NDArray[Any]]:
-        """The scores that the next rows of the last batch got when they came."""
+        """Return the scores of the next rows of the last batch when they arrived."""
         return [self.scores.popleft() for _ in range(many)]
 
 
 class Clock:
-    """Tells the time of the sources."""
+    """The time of the sources."""
 
     now = 0.0
 
     def __call__(self) -> float:
-        """The time of what was taken last."""
+        """Return the time of the last rows or labels."""
         return self.now
 
 
@@ -545,7 +545,7 @@ Timely = tuple[Batch, NDArray[np.float64]]
 
 
 def _in_order(rows: Iterator[Timely], labels: Iterator[Timely], timed: Any) -> Iterator[tuple[bool, Batch, Any]]:
-    """(whether they are labels, batch, times) in the order of time, rows first; without times all rows first."""
+    """Yield (are labels, batch, times) by time, rows first. Without times, all rows come first."""
     if timed is None:
         for batch, times in rows:
             yield False, batch, times
@@ -579,7 +579,7 @@ def _rest(part: Timely, taken: int, source: Iterator[Timely]) -> Timely | None:
 
 
 def scores_by_class(scores: Sequence[NDArray[Any]], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Scores as a learner gives them; a class not met when a row came has the lowest there is.
+    """Return the scores as an array. A class that was unknown when a row arrived has the lowest number.
 
     >>> scores_by_class([np.array([1.0, 2.0])], (1, 3)).tolist()
     [[1.0, 2.0, -1.7976931348623157e+308]]
@@ -593,11 +593,11 @@ def scores_by_class(scores: Sequence[NDArray[Any]], shape: tuple[int, ...]) -> N
     return padded
 
 
-# A run over rows whose labels come later.
+# A run over rows with delayed labels.
 
 
 class LateRun(Run):
-    """A `Run` whose metrics count what was predicted when rows came, not when their labels did."""
+    """A `Run` whose metrics use the scores of rows when they arrived, not when their labels did."""
 
     def __init__(self, stream: JoinedStream, model: Model, **options: Any) -> None:
         super().__init__(stream, model, **options)
@@ -621,7 +621,7 @@ class LateLabelSource(Source):
     id, time : str or None
         The columns of the id and of the time, in both files. Without times all rows come before the first label.
     keep, wait : int, float or None
-        How many rows may wait for their labels, and for how many seconds.
+        The maximum number of waiting rows, and how many seconds they may wait.
     waiting : path or None
         A file for the rows that wait, which a later run can use. None: they wait in memory.
 

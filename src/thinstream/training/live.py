@@ -1,7 +1,7 @@
-"""A run over a source without an end: a broker's messages, followed until a signal comes or the source is told to end.
+"""A run over the messages of a broker, until a signal or a limit ends it.
 
-The checkpoint has the model and the place in the source, written in one step; the broker hears of it afterwards. So a
-run that was killed goes on exactly where its last checkpoint is, whatever it had read, learned or acknowledged since.
+A checkpoint has the model and the position in the source. Messages are acknowledged to the broker afterwards. So a run
+that was killed resumes exactly at its last checkpoint.
 """
 
 from dataclasses import dataclass, replace
@@ -18,15 +18,14 @@ from thinstream.training.checkpoint import Checkpoints
 from thinstream.training.job import OutputFiles, Source
 from thinstream.training.run import Interrupted, Run
 
-#: Seconds between two checkpoints, unless others are asked for.
+#: Seconds between two checkpoints, by default.
 SECONDS = 60.0
 
 
 class LiveRun(Run):
-    """One model following one source.
+    """A run that follows one source.
 
-    It never comes to an end, it stops: on SIGTERM and SIGINT, too, there is a model, and the checkpoint stays, from
-    which a later run goes on.
+    After SIGTERM and SIGINT there is also a model, and the checkpoint stays, so that a later run can resume.
     """
 
     stream: MessageStream

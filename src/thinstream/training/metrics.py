@@ -37,7 +37,7 @@ _MULTICLASS = {"macro_f1", "examples", "macro_precision", "average_precisions"}
 
 @dataclass(frozen=True, slots=True)
 class Tradeoff:
-    """What the two kinds of mistakes weigh in `Report.weighted_sum` (α) and `Report.cost` (c).
+    """The weights of false positives and false negatives in `Report.weighted_sum` (α) and `Report.cost` (c).
 
     The defaults are those of paper P3. α_p + α_n and c_p + c_n must be 1.
 
@@ -101,7 +101,7 @@ class Report:
     confusion: tuple[tuple[int, ...], ...] = ()  # rows of each class called each; () of too many classes
     # of the positive class, or the mean over the classes that have occurred; scores of one bin being equal
     average_precision: float = math.nan  # mean precision at the scores of the rows of a class
-    average_precision_bound: float = math.nan  # the exact one is no further than this from it
+    average_precision_bound: float = math.nan  # its largest distance from the exact average precision
     average_precisions: tuple[float, ...] = ()  # of each of more than two classes
     log_loss: float = math.nan  # mean of log(1 + e^(−y·score)), or of −log(probability of the class), in nats
     # of two classes only:
@@ -109,7 +109,7 @@ class Report:
     cost: float = math.nan  # c_p·false negatives + c_n·false positives, not divided by the rows
     hinge: float = math.nan  # mean of max(0, 1 − y·score)
     auc: float = math.nan  # P(score of a positive > score of a negative) + ½·P(equal), one bin's scores being equal
-    auc_bound: float = math.nan  # the exact AUC is no further than this from ``auc``
+    auc_bound: float = math.nan  # its largest distance from the exact AUC
 
     @property
     def n_models(self) -> int:
@@ -145,9 +145,9 @@ class Report:
 
 
 def _finite(value: Any) -> Any:
-    """A number, or None where it is not finite; of several a list of them."""
+    """Return a number, or None if it is not finite; for a tuple, a list of them."""
     if isinstance(value, tuple):
-        return [_finite(each) for each in value]
+        return [_finite(item) for item in value]
     return value if math.isfinite(value) else None
 
 
@@ -188,23 +188,23 @@ def bin_of(bits: Any) -> Any:
     return np.int64(ordered >> SHIFT)
 
 
-def below_bin(place: int, shift: np.uint32 = SHIFT) -> float:
-    """The highest float32 below all scores of a bin.
+def below_bin(bin_number: int, shift: np.uint32 = SHIFT) -> float:
+    """Return the highest float32 below all scores of a bin.
 
     >>> [below_bin(int(bins_of(np.array([score]))[0])) for score in (1.0, 0.0)]
     [0.9999999403953552, -1.401298464324817e-45]
     """
-    ordered = (place << int(shift)) - 1
+    ordered = (bin_number << int(shift)) - 1
     ordered -= ordered == 0x7FFFFFFF  # that is -0, which is not below 0
     bits = np.uint32(ordered ^ (1 << 31) if ordered >> 31 else ordered ^ 0xFFFFFFFF)
     return float(bits.view(np.float32))
 
 
 def middles() -> NDArray[np.float64]:
-    """The score in the middle of each bin; bins that no finite score is in have none, NaN."""
+    """Return the score in the middle of each bin. NaN: no finite score is in the bin."""
     ordered = (np.arange(BINS, dtype=np.uint32) << SHIFT) + (np.uint32(1) << (SHIFT - np.uint32(1)))
     bits = np.where(ordered >= _SIGN, ordered ^ _SIGN, ~ordered)
-    with np.errstate(invalid="ignore"):  # patterns that are no number
+    with np.errstate(invalid="ignore"):  # some patterns are NaN
         scores = bits.view(np.float32).astype(np.float64)
     return np.where(np.isfinite(scores), scores, np.nan)
 
@@ -392,7 +392,7 @@ class Tally(NamedTuple):
             error=1.0 - _share(sum(right), rows),
             baseline=1.0 - _share(max(examples, default=0), rows),
             balanced_accuracy=mean_of_defined(recall),
-            macro_f1=mean_of_defined(each for each, e in zip(f1, examples, strict=True) if e),
+            macro_f1=mean_of_defined(f1_of_class for f1_of_class, e in zip(f1, examples, strict=True) if e),
             # a class that occurs and is never predicted has a precision of 0
             macro_precision=mean_of_defined(_share(r, max(p, 1)) for e, p, r in by_class if e),
             examples=tuple(examples),
@@ -477,18 +477,18 @@ def _share(part: float, whole: int) -> float:
 
 
 def _cast(array: NDArray[Any], dtype: Any, name: str) -> NDArray[Any]:
-    """The same numbers in another type."""
+    """Convert numbers to another type."""
     if array.dtype == dtype:
         return array
     if array.dtype.kind not in "biuf":
         raise InvalidInputError(f"{name} must be numbers, got dtype {array.dtype}")
-    if dtype is np.int8:  # what is no label must not become one
+    if dtype is np.int8:  # an invalid label must not become valid
         return np.where(np.abs(array) == 1, array, 0).astype(np.int8)
     return array.astype(dtype)
 
 
 def _error(scores: NDArray[Any], y: NDArray[Any], weights: NDArray[Any]) -> InvalidInputError:
-    """What is wrong, and in which of the rows given."""
+    """Return the error for the first invalid row."""
     if bad := np.flatnonzero(~np.isfinite(scores)).tolist():
         return InvalidInputError(f"scores must be finite, got {scores[bad[0]]} in row {bad[0]}")
     if bad := np.flatnonzero(np.abs(y) != 1).tolist():
@@ -497,7 +497,7 @@ def _error(scores: NDArray[Any], y: NDArray[Any], weights: NDArray[Any]) -> Inva
     return InvalidInputError(f"weights must be finite and >= 0, got {weights[bad[0]]} in row {bad[0]}")
 
 
-# Progressive validation: what is known of a model from the scores it gave before it learned each row.
+# Progressive validation: metrics of scores that a model predicts before it learns a row.
 
 _MARK = "mark_"
 
@@ -505,20 +505,20 @@ _MARK = "mark_"
 class Progress:
     """Metrics of a stream, kept up to date in constant memory and O(1) a row.
 
-    Feed it the scores each row got before it was learned from (what `Learner.learn` returns). Every row counts once,
-    whatever its weight; rows of weight 0, which are not learned from, are left out. Sums are strictly sequential: any
-    way of cutting a stream into chunks gives the same bits.
+    Pass it the progressive scores that `Learner.learn` returns. Every row counts once, whatever its weight. Rows of
+    weight 0, which are not learned, are left out. Sums are sequential, so that results are bit-identical for any
+    chunking.
 
     AUC and average precision are those of scores sorted into 2^14 bins: scores of one sign that agree in the exponent
     and 5 bits of the mantissa, at most 1/32 of their size apart, are taken as equal. `Report.auc_bound` is half the
     share of the pairs (positive, negative) in one bin; the exact AUC is within it. `Report.average_precision_bound` is
-    the like. Of more than 64 classes neither bins nor the confusion matrix are kept.
+    the same for average precision. With more than 64 classes, there are no bins and no confusion matrix.
 
     Parameters
     ----------
     n_classes : int, default=2
     threshold : float, default=0
-        Of two classes: a score above it is called positive.
+        With two classes, a row with a score above it is predicted positive.
     log_loss : bool, default=False
         Whether scores of more than two classes are log-odds, so that they have a log-loss.
 
@@ -569,11 +569,11 @@ class Progress:
         return self._now.report(tradeoff)
 
     def mark(self) -> None:
-        """Remembers this moment, in place of the last mark."""
+        """Set a mark at this row, instead of the last one."""
         self._mark = _map(np.copy, self._now)
 
     def since_mark(self, tradeoff: Tradeoff = P3) -> Report:
-        """The metrics since the last mark (since the start without one): the difference of what was counted.
+        """Return the metrics since the last mark, or since the start.
 
         Counts are exact. Mean losses are differences of sums over the whole stream, so exact to 1e-16 of those.
         """
@@ -632,19 +632,19 @@ class GrowingProgress(Progress):
         return Tally.of_counts(np.zeros((3, n_classes), np.int64))
 
     def update(self, scores: NDArray[Any], y: NDArray[Any], weights: NDArray[np.float64] | None = None) -> None:
-        """Count the next rows: scores of each class that has occurred by their end, and class numbers in int32."""
-        known = self._now.classes.shape[1]
-        n = max(known, int(np.max(y, initial=-1)) + 1)
+        """Count the next rows: scores of every class that has occurred by then, and class numbers in int32."""
+        n_known = self._now.classes.shape[1]
+        n = max(n_known, int(np.max(y, initial=-1)) + 1)
         if scores.shape != (len(y), n) or y.dtype != np.int32 or not np.isfinite(scores).all():
             raise InvalidInputError(
                 f"scores and y must be rows × {n}, finite, and numbers of classes in int32, got shapes {scores.shape} "
                 f"and {y.shape}, {y.dtype.name}"
             )
-        if n > known:
-            new = (0, 0), (0, n - known)
-            self._now, self._mark = (Tally.of_counts(np.pad(each.classes, new)) for each in (self._now, self._mark))
+        if n > n_known:
+            new = (0, 0), (0, n - n_known)
+            self._now, self._mark = (Tally.of_counts(np.pad(tally.classes, new)) for tally in (self._now, self._mark))
         counted = slice(None) if weights is None else weights != 0
-        self._now.add_predicted(predict_known(scores, known_before(y, known))[counted], y[counted])
+        self._now.add_predicted(predict_known(scores, known_before(y, n_known))[counted], y[counted])
 
 
 class KnownProgress(Progress):

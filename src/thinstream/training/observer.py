@@ -135,7 +135,7 @@ class ErrorCurve:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Return the curve from what `arrays` has returned."""
+        """Return the curve from the arrays of `arrays`."""
         curve, wrong, size = cls(), arrays["wrong"], arrays["size"]
         if wrong.shape != (STRETCHES,) or size.shape != (2,) or not 0 <= wrong.sum() <= size[1] <= size[0] * STRETCHES:
             raise InvalidInputError("the arrays of an error curve contradict each other")

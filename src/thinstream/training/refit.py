@@ -82,11 +82,11 @@ class Choice:
     full : Compared
         The model before it is thinned. Its ``n`` is the number of its features.
     goal : Goal or None
-        What the threshold of the thin model is set for; None: it is that of the model.
+        The goal for the threshold of the thin model. None: the model's threshold is kept.
     before : Chosen or None
-        What a threshold for that goal does to held-out rows before thinning.
+        The effect of a threshold for that goal on held-out rows before thinning.
     after : Chosen or None
-        What the new threshold does to rows before the thin model learned them.
+        The effect of the new threshold on progressive scores of the thin model.
     report : dict
         The metrics of the way on held-out rows.
 
@@ -170,8 +170,8 @@ def choose_ways(
     before = None if goal is None or whole.recent is None else whole.recent.choose(goal)
     for comparison in comparisons.values():
         tally, compared = comparison.chosen, comparison.compared
-        found = (compared[comparison.simplest], compared, whole.baseline, tally.is_constant, described)
-        choices.append(Choice(*found, goal, before, report=tally.report()))
+        metrics = (compared[comparison.simplest], compared, whole.baseline, tally.is_constant, described)
+        choices.append(Choice(*metrics, goal, before, report=tally.report()))
     return choices
 
 
@@ -336,9 +336,9 @@ def _train(
             for name, one in models.items():
                 models[name], scores[name] = one.learn(narrow, one.classes, scores=is_last)
             if recent and is_last:
-                for path, known in zip(paths, keys, strict=True):
-                    assert known is not None
-                    recent[path.n].update(scores[known], narrow.require_labels(), narrow.weights)
+                for path, key_of_path in zip(paths, keys, strict=True):
+                    assert key_of_path is not None
+                    recent[path.n].update(scores[key_of_path], narrow.require_labels(), narrow.weights)
         rankings = [
             ranking if key is None else ranked_features(models[key].learner)
             for key, ranking in zip(keys, rankings, strict=True)
@@ -401,12 +401,12 @@ class _Comparison:
 
     @property
     def chosen(self) -> "_Tally":
-        """What the rows show of the way that is chosen."""
+        """The metrics of the chosen way."""
         return list(self.tallies.values())[self.simplest]
 
 
 class _Tally:
-    """What held-out rows show of a model: sums in the order of the rows, so batches don't matter."""
+    """The metrics of a model on held-out rows, summed in the order of the rows, so that batches don't matter."""
 
     def __init__(self, model: Model, threshold: float = 0.0) -> None:
         classes = Classes(*model.classes)

@@ -239,7 +239,7 @@ class Run:
                 try:
                     with asked.waiting():
                         batch = next(source, None)
-                except InvalidInputError:  # an invalid record: the rows before it are learned
+                except InvalidInputError:  # an invalid record, after learned rows
                     if self._is_alone and self.checkpoints is not None and self.checkpoints.regular:
                         self._checkpoint()
                     raise
@@ -363,27 +363,27 @@ class Run:
 
     @property
     def kept(self) -> str:
-        """What the checkpoint has of a run that was stopped."""
+        """The state of the checkpoint of a stopped run, for messages."""
         return "holds all of it"
 
     @property
     def skipped(self) -> int:
-        """Bad records passed over, counted once however many passes there are."""
+        """The number of skipped records, each counted once."""
         return max(self._most_skipped, self._skipped_now())
 
     def _skipped_now(self) -> int:
         return 0 if self.stream.skipped is None else self.stream.skipped.count
 
     def looks_sorted(self) -> bool:
-        """Whether labels came in far longer runs than in any random order."""
+        """Return whether labels come in much longer runs than in random order."""
         return self._order.looks_sorted
 
     def report(self) -> dict[str, Any] | None:
-        """The progressive metrics, as JSON has them; None where no row was scored before it was learned."""
+        """Return the progressive metrics for JSON, or None if there are no progressive scores."""
         return self.state.progress.report(self.tradeoff).as_dict() if self.state.progress.rows else None
 
     def names(self) -> Names | None:
-        """Names of features the source has told, for the model file."""
+        """Return the feature names of the source, for the model file."""
         return self.state.model.names_kept(Names.from_stream(self.stream, self.state.model.names))
 
     def result(self) -> Model:
@@ -411,14 +411,14 @@ def score_stream(model: Model, stream: Stream, named: str = "the model") -> Iter
 
 
 def step_of(state: State, passes: int) -> Step:
-    """How far a run of so many passes is."""
+    """Return the progress of a run with this number of passes."""
     return Step(state.progress.rows, state.position, state.passes, passes, state.skipped)
 
 
 def _require_goal(goal: Goal, model: Model) -> None:
-    """Raises where no threshold can be chosen."""
+    """Raise if no threshold can be chosen."""
     if not model.classes.are_two:
-        raise InvalidParameterError(not_two(model.classes, f"a threshold for {goal.kind.replace('_', ' ')}"))
+        raise InvalidParameterError(not_two(model.classes, f"a threshold for {goal.metric.replace('_', ' ')}"))
     if model.learner.reads != "once":
         raise InvalidParameterError(
             f"{model.learner.algorithm.name} holds its rows: it has no scores before each update to choose a threshold "

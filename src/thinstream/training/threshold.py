@@ -21,40 +21,40 @@ class Goal(NamedTuple):
     """A goal for a threshold: the highest with this recall, or the lowest with this precision or share of false alarms.
 
     >>> Goal.of(recall=0.9)
-    Goal(kind='recall', share=0.9)
+    Goal(metric='recall', share=0.9)
     """
 
-    kind: str  # "recall", "false_alarms" (negatives predicted positive, of all negatives) or "precision"
+    metric: str  # "recall", "false_alarms" (negatives predicted positive, of all negatives) or "precision"
     share: float
 
     @classmethod
     def of(cls, recall: float | None = None, false_alarms: float | None = None, precision: float | None = None) -> Self:
         """Return the goal of the one argument that is given; raise if there is none or more than one."""
         shares = {"recall": recall, "false_alarms": false_alarms, "precision": precision}
-        asked = {kind: share for kind, share in shares.items() if share is not None}
+        asked = {metric: share for metric, share in shares.items() if share is not None}
         if len(asked) != 1:
             raise InvalidParameterError(
                 f"a threshold is chosen for one of recall, false_alarms and precision, got {asked or None}"
             )
-        ((kind, share),) = asked.items()
+        ((metric, share),) = asked.items()
         try:
-            fine = 0.0 <= share < 1.0 if kind == "false_alarms" else 0.0 < share <= 1.0
+            fine = 0.0 <= share < 1.0 if metric == "false_alarms" else 0.0 < share <= 1.0
         except TypeError:
             fine = False
         if not fine:
-            allowed = "from 0 to below 1" if kind == "false_alarms" else "above 0, at most 1"
-            raise InvalidParameterError(f"{kind} must be a share {allowed}, got {share!r}")
-        return cls(kind, float(share))
+            allowed = "from 0 to below 1" if metric == "false_alarms" else "above 0, at most 1"
+            raise InvalidParameterError(f"{metric} must be a share {allowed}, got {share!r}")
+        return cls(metric, float(share))
 
     def above(self, rows: int) -> int:
-        """How many of so many rows of its class must (recall) or may (false alarms) be above the threshold."""
+        """Return how many of the rows of its class must (recall) or may (false alarms) be above the threshold."""
         exact = self.share * rows
-        return max(math.ceil(exact - 1e-9), 1) if self.kind == "recall" else math.floor(exact + 1e-9)
+        return max(math.ceil(exact - 1e-9), 1) if self.metric == "recall" else math.floor(exact + 1e-9)
 
     @property
     def positive(self) -> bool:
         """Whether the goal needs rows of the positive class, rather than of the negative."""
-        return self.kind != "false_alarms"
+        return self.metric != "false_alarms"
 
     def lowest_precise(self, hits: NDArray[Any], false: NDArray[Any]) -> int | None:
         """Return the lowest of several descending thresholds that has this precision; None if no threshold has it.
@@ -91,8 +91,8 @@ def choose(goal: Goal, scores: Any, positive: Any) -> float:
     if not np.isfinite(scores).all():
         raise InvalidInputError("scores must be finite")
     if not len(own):
-        raise InvalidInputError(f"no row is {'positive' if goal.positive else 'negative'}: {goal.kind} is undefined")
-    if goal.kind == "precision":
+        raise InvalidInputError(f"no row is {'positive' if goal.positive else 'negative'}: {goal.metric} is undefined")
+    if goal.metric == "precision":
         order = np.argsort(-scores, kind="stable")
         ends = np.flatnonzero(np.append(scores[order][1:] != scores[order][:-1], True))  # the last of equal scores
         hits = np.cumsum(positive[order])[ends]
@@ -125,11 +125,10 @@ class Chosen(NamedTuple):
 class RecentScores:
     """Scores of the later rows of a stream, in 2^16 bins, from which a threshold is chosen.
 
-    Scores before each update are of many models: those of the first rows are of one that knew nothing. So only later
-    rows count: of n from the 2^(k−1)-th on, where 2^k ≤ n < 2^(k+1), which is between a half and three quarters of all.
-    Scores that agree in sign, exponent and 7 bits of the mantissa, at most 1/128 of their size apart, are not told
-    apart; the promise is kept on the safe side. Memory is constant (2 MB), and any way of cutting a stream into chunks
-    gives the same counts.
+    The progressive scores of the first rows come from a model that has learned little. So only rows from the 2^(k−1)-th
+    on count, with 2^k ≤ n < 2^(k+1), which are a half to three quarters of all n. Scores that agree in sign, exponent
+    and 7 bits of the mantissa (at most 1/128 apart) count as equal, and the goal holds on the safe side. Memory is
+    constant (2 MB), and any chunking gives the same counts.
 
     Examples
     --------
@@ -172,7 +171,7 @@ class RecentScores:
         if not own[0]:
             sign = "positive" if goal.positive else "negative"
             return f"no threshold was chosen: no {sign} row came in the later part of the stream"
-        if goal.kind == "precision":
+        if goal.metric == "precision":
             precise = goal.lowest_precise(above[1, ::-1], above[0, ::-1])
             if precise is None:
                 return f"no threshold was chosen: {goal.unreached(above[1, ::-1], above[0, ::-1])}"
@@ -216,7 +215,7 @@ POINTS, GROUPS = 200, 10
 
 
 def curves_of(progress: Progress, classes: Sequence[Any], *, probabilities: bool) -> Any:
-    """The curves as JSON has them: of two classes one of each kind, of more precision, recall and ROC of each class.
+    """Return the curves for JSON: one of each kind, or with more than two classes, precision, recall and ROC of each.
 
     Points go from the highest threshold to the lowest; a row counts as positive if its score is above it. They are
     those of scores in bins, see `Progress`. ``probabilities`` says whether scores are log-odds.
@@ -251,10 +250,10 @@ def _of_scores(negatives: NDArray[Any], positives: NDArray[Any]) -> dict[str, An
 
 
 def calibration(negatives: NDArray[Any], positives: NDArray[Any], probabilities: bool) -> dict[str, Any]:
-    """What scores say and what comes of it, in ten groups of rows: of equal widths of probability, or of equal sizes.
+    """Return predicted and observed shares of positives in ten groups of rows: by probability, or of equal sizes.
 
-    With probabilities ``predicted`` is the mean of a group, and ``error`` the mean over rows of how far what comes is
-    from what was said, |observed − predicted|, of their groups; without them there is its mean ``score``.
+    With probabilities, ``predicted`` is the mean of a group, and ``error`` the mean of |observed − predicted| over
+    rows. Without probabilities, there is the mean ``score`` of a group.
     """
     rows = negatives + positives
     places = np.flatnonzero(rows)

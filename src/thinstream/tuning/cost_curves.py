@@ -1,7 +1,7 @@
-"""Cost curves: what it is worth to tell a learner the trade-off it is judged by (paper P3, Figs 3 and 4).
+"""Cost curves: the gain of a learner that knows the costs of mistakes (paper P3, Figs 3 and 4).
 
-For each weight of the positives a lane learns with the ρ = c₊/c₋ that the paper sets for it, and is judged at that
-weight, beside one lane that knows of no costs. Both figures come from one pass.
+For each weight of the positives, a lane learns with ρ = c₊/c₋ as in the paper and is scored at that weight. One lane
+ignores costs, for comparison. Both figures come from one pass.
 """
 
 import math
@@ -33,16 +33,16 @@ class Curve(NamedTuple):
 
     metric: str  # "weighted_sum" at (α_p, 1 − α_p), or "cost" per row at (c_p, 1 − c_p)
     weights: NDArray[np.float64]
-    rho: NDArray[np.float64]  # what each lane learned with
-    tuned: NDArray[np.float64]  # of the lane that learned with it
-    blind: NDArray[np.float64]  # of the lane that knows of no costs
-    constant: NDArray[np.float64]  # of the better constant answer
-    sensitivity: NDArray[np.float64]  # of the tuned trials
+    rho: NDArray[np.float64]  # the cost of the positives
+    tuned: NDArray[np.float64]  # the metric of the lane with this cost
+    blind: NDArray[np.float64]  # the metric of the lane that ignores costs
+    constant: NDArray[np.float64]  # the metric of the better constant prediction
+    sensitivity: NDArray[np.float64]  # of the lanes with costs
     specificity: NDArray[np.float64]
 
     @property
     def flat_from(self) -> float | None:
-        """The weight from which on all lanes answered alike, if the last three or more did."""
+        """The weight from which all lanes predict the same, if at least the last three do."""
         answers = np.column_stack([self.sensitivity, self.specificity])
         other = np.flatnonzero((answers != answers[-1]).any(axis=1))
         first = int(other[-1]) + 1 if len(other) else 0
@@ -63,10 +63,10 @@ class CostCurves:
     rows: int
     positives: int
     passes: int
-    looks_sorted: bool  # labels came in long runs: progressive numbers are too good
+    looks_sorted: bool  # labels came in long runs, so that progressive metrics are too good
 
     def plot(self, path: Any) -> None:
-        """Draws both into a PNG, SVG or HTML file."""
+        """Draw both figures into a PNG, SVG or HTML file."""
         from thinstream.tuning.figures import draw_cost_curves
 
         draw_cost_curves(self, path)
@@ -81,29 +81,29 @@ def study_costs(
     ratio: float | None = None,
     watch: Observer | None = None,
 ) -> CostCurves:
-    """Sweeps the trade-off over a stream; ``trial`` has all but the costs.
+    """Sweep the trade-off over a stream. ``trial`` has all parameters but the costs.
 
-    At weight w the lane for the sum learns with ρ = w/(1 − w)·T_n/T_p, that for the cost with ρ = w/(1 − w), each as
-    costs (1, ρ) of the negatives and positives. ``ratio`` is T_n/T_p; without it that of the first rows.
+    At weight w, the lane for the sum learns with ρ = w/(1 − w)·T_n/T_p, and the lane for the cost with ρ = w/(1 − w).
+    The costs are (1, ρ) for negatives and positives. ``ratio`` is T_n/T_p, by default that of the first rows.
     """
     at = np.array(check_weights(weights))
     ahead = PeekableStream(stream)
     odds, rare = at / (1.0 - at), check_ratio(ratio) or _ratio(ahead)
     rhos = [odds * rare, odds]
     trials = [trial._replace(costs=(), split=-1)]
-    trials += [trial._replace(costs=(Costs(1.0, rho),), split=-1) for each in rhos for rho in each.tolist()]
-    trials = [each._replace(candidate=k) for k, each in enumerate(trials)]
+    trials += [trial._replace(costs=(Costs(1.0, rho),), split=-1) for swept in rhos for rho in swept.tolist()]
+    trials = [trial._replace(candidate=k) for k, trial in enumerate(trials)]
     source, config, _ = narrowed(ahead, config, [trial])
-    found = study_stream(source, config, trials, watch=watch)
-    positives = int(found.learned.counts[EXAMPLES, 1, 0])
+    counts = study_stream(source, config, trials, watch=watch)
+    positives = int(counts.learned.counts[EXAMPLES, 1, 0])
     return CostCurves(
         find(config.algorithm).name,
-        _curve("weighted_sum", at, rhos[0], found.learned, 1),
-        _curve("cost", at, rhos[1], found.learned, 1 + len(at)),
-        found.rows,
+        _curve("weighted_sum", at, rhos[0], counts.learned, 1),
+        _curve("cost", at, rhos[1], counts.learned, 1 + len(at)),
+        counts.rows,
         positives,
-        found.passes,
-        found.looks_sorted,
+        counts.passes,
+        counts.looks_sorted,
     )
 
 
@@ -124,22 +124,22 @@ def _curve(metric: str, at: NDArray[Any], rho: NDArray[Any], counted: LaneCounts
 
 
 def check_weights(weights: Sequence[float]) -> tuple[float, ...]:
-    """Weights of the positives, sorted, strictly between 0 and 1."""
-    found = tuple(sorted({float(weight) for weight in weights}))
-    if not found or not all(0.0 < weight < 1.0 for weight in found):
+    """Return the sorted weights of the positives. Raise unless they are between 0 and 1."""
+    positive_weights = tuple(sorted({float(weight) for weight in weights}))
+    if not positive_weights or not all(0.0 < weight < 1.0 for weight in positive_weights):
         raise InvalidParameterError(f"weights must be numbers between 0 and 1, both excluded, got {list(weights)!r}")
-    return found
+    return positive_weights
 
 
 def check_ratio(ratio: float | None) -> float | None:
-    """Negatives per positive, or None."""
+    """Return the negatives per positive, or None. Raise if it is not a number > 0."""
     if ratio is not None and not 0.0 < ratio < math.inf:
         raise InvalidParameterError(f"ratio, negatives per positive, must be a number > 0 or None, got {ratio!r}")
     return ratio
 
 
 def _ratio(stream: PeekableStream) -> float:
-    """Negatives per positive of the first rows."""
+    """Return the negatives per positive of the first rows."""
     rows = positives = 0
     for batch in stream.look(LOOK):
         present = np.ones(len(batch), np.bool_) if batch.weights is None else batch.weights > 0

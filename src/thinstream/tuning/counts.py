@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: The roles of a row for a lane: held out (only scored), learned (scored before), or absent.
 HELD_OUT, LEARNED, ABSENT = 0, 1, -1
 
-#: Beside the sums of losses: that of the squares of the logarithmic one, for its standard error.
+#: The index of the sum of squared log-losses, for the standard error.
 SQUARES = 2
 
 
@@ -41,7 +41,7 @@ class LaneCounts(NamedTuple):
     """The counts and sums of a `Tally` for each of many models; no bins, so no AUC. Two classes are binary."""
 
     counts: NDArray[np.int64]  # [examples, predictions or right predictions; class; lane]
-    totals: NDArray[np.float64]  # [loss, lane]; zeros unless losses were asked for
+    totals: NDArray[np.float64]  # [loss, lane]; zeros unless losses are requested
 
     @classmethod
     def nothing(cls, lanes: int, classes: int = 2) -> "LaneCounts":
@@ -59,11 +59,11 @@ class LaneCounts(NamedTuple):
         return np.asarray((self.counts[EXAMPLES] - self.counts[RIGHT]).sum(axis=0))
 
     def take(self, lanes: Any) -> "LaneCounts":
-        """Those of some lanes."""
+        """Return the counts of some lanes."""
         return LaneCounts(np.ascontiguousarray(self.counts[..., lanes]), np.ascontiguousarray(self.totals[:, lanes]))
 
     def put(self, lanes: Any, these: "LaneCounts") -> None:
-        """Some lanes get these."""
+        """Set the counts of some lanes."""
         self.counts[..., lanes], self.totals[:, lanes] = these.counts, these.totals
 
     def minus(self, earlier: "LaneCounts") -> "LaneCounts":
@@ -71,11 +71,11 @@ class LaneCounts(NamedTuple):
         return LaneCounts(self.counts - earlier.counts, self.totals - earlier.totals)
 
     def pooled(self, groups: NDArray[np.int64], n: int) -> "LaneCounts":
-        """The sums over groups of lanes; a group below 0 counts nowhere."""
-        found, member = LaneCounts.nothing(n, self.counts.shape[1]), groups >= 0
-        for sums, numbers in zip(found, self, strict=True):
+        """Return the sums over groups of lanes, without lanes of groups below 0."""
+        pooled, member = LaneCounts.nothing(n, self.counts.shape[1]), groups >= 0
+        for sums, numbers in zip(pooled, self, strict=True):
             np.add.at(sums.T, groups[member], numbers.T[member])
-        return found
+        return pooled
 
     def report(self, lane: int, tradeoff: Tradeoff = P3) -> Report:
         """Return all metrics of a lane; the AUC is NaN."""
@@ -170,7 +170,7 @@ class LaneTallies:
         nothing = LaneCounts.nothing(lanes, classes)
         self._counts: NDArray[np.int64] = np.stack([nothing.counts] * 2)
         self._totals: NDArray[np.float64] = np.stack([nothing.totals] * 2)
-        self._there: Held | None = None  # the same on a device, where they are counted there
+        self._there: Held | None = None  # the counts on a device
 
     def update(self, scores: NDArray[Any], y: NDArray[Any], roles: NDArray[np.int8]) -> None:
         """Count the next rows. Scores and roles have a column per model, multiclass scores a third axis."""
@@ -178,9 +178,9 @@ class LaneTallies:
             self._function(np.ascontiguousarray(scores), y, roles, self._counts, self._totals, self.losses)
 
     def update_on_device(self, scores: Any, y: Any, roles: Any, role_of: NDArray[np.int32], models: Any) -> None:
-        """The same of some models, with arrays on a device; ``role_of`` has the column of each there is in ``roles``.
+        """Count the next rows of some models on a device. ``role_of`` has the column of each model in ``roles``.
 
-        What was counted stays there until it is asked for.
+        The counts stay on the device until they are requested.
         """
         if self._there is None:
             from thinstream.lanes.cuda.kernels import Held  # which needs an optional package
@@ -205,7 +205,7 @@ class LaneTallies:
         return LaneCounts(self._counts[HELD_OUT], self._totals[HELD_OUT])
 
     def forget(self, role: int | None = None) -> None:
-        """All counts, or those of a role, begin again."""
+        """Set all counts, or those of a role, to zero."""
         self._fetch()
         self._there = None
         which = slice(None) if role is None else role
@@ -219,10 +219,10 @@ class LaneTallies:
         self._totals = np.ascontiguousarray(self._totals[:, :, lanes])
 
 
-# How models rank rows: their scores in bins, from which AUC and average precision follow, in memory that stays.
+# How models rank rows: scores in bins, from which AUC and average precision follow, in constant memory.
 
 Numbers = NDArray[np.float64]
-#: Rows before and since the last power of two: the first rows do not count where models are judged as rows pass.
+#: Rows before and since the last power of two, because progressive scores leave out the first rows.
 _AGES = 2
 _ITEM = np.dtype(np.int64).itemsize
 
@@ -237,10 +237,10 @@ def _count_scores(bits: Any, y: Any, roles: Any, bins: Any, role: Any) -> None:
                 continue
             for k in range(classes):
                 own = y[i] == k if classes > 1 else y[i] > 0
-                place = 0 if own else BINS - 1  # the score of a model that failed is wrong about either class
+                bin_number = 0 if own else BINS - 1  # the score of a model that failed is wrong about either class
                 if is_number(bits[i, model, k]):
-                    place = bin_of(bits[i, model, k])
-                bins[model, k, 1 if own else 0, place] += 1
+                    bin_number = bin_of(bits[i, model, k])
+                bins[model, k, 1 if own else 0, bin_number] += 1
 
 
 class LaneRanks:
@@ -249,9 +249,9 @@ class LaneRanks:
     Parameters
     ----------
     lanes, classes : int
-        Models, and their classes; of more than two every class has bins of its own.
+        The numbers of models and classes. With more than two classes, each has its own bins.
     role : int
-        Of the rows that count (see `LaneTallies`).
+        The role of the rows to count.
 
     Examples
     --------
@@ -266,12 +266,12 @@ class LaneRanks:
         self.role = role
         self._shape: tuple[int, ...] = (_AGES, lanes, _scores(classes), 2, BINS)
         self._bins: NDArray[np.int64] = np.zeros(self._shape, np.int64)
-        self._is_empty = True  # as bins begin, which need not be looked at
-        self._there: HeldBins | None = None  # the bins, where they are on a device
+        self._is_empty = True  # all bins are zero
+        self._there: HeldBins | None = None  # the bins on a device
 
     @staticmethod
     def estimate_nbytes(lanes: int, classes: int) -> int:
-        """Bytes such bins take."""
+        """Return the bytes of such bins."""
         return _AGES * lanes * _scores(classes) * 2 * BINS * _ITEM
 
     def __len__(self) -> int:
@@ -285,7 +285,7 @@ class LaneRanks:
         _count_scores(bits.reshape(len(y), len(self), self._shape[2]), y, roles, self._bins[-1], self.role)
 
     def update_on_device(self, scores: Any, y: Any, roles: Any, role_of: NDArray[np.int32], models: Any) -> None:
-        """The same of some models, as `LaneTallies.update_on_device` takes them; bins are there, and stay."""
+        """Count on a device, with the arguments of `LaneTallies.update_on_device`. The bins stay there."""
         from thinstream.lanes.cuda.kernels import HeldBins, score_bits  # which needs an optional package
 
         if self._there is None:
@@ -295,14 +295,14 @@ class LaneRanks:
         self._there.count(_count_scores, models, bits, y, roles, role_of, self.role)
 
     def _come_back(self) -> None:
-        """From the device, if they are there."""
+        """Copy the bins from the device, if they are there."""
         if self._there is not None:
             self._bins = np.stack([self._there.of(model) for model in range(len(self))], axis=1)
             self._there = None
         self._is_empty = False
 
     def turn(self) -> None:
-        """The number of rows is a power of two: what was counted before the last one is forgotten."""
+        """At a power of two of rows, forget the counts before the last one."""
         if self._there is not None:
             self._there.turn()
             return
@@ -310,7 +310,7 @@ class LaneRanks:
         self._bins[-1] = 0
 
     def forget(self) -> None:
-        """Counting begins again."""
+        """Set all counts to zero."""
         if self._there is not None:
             self._there.forget()
             return
@@ -323,29 +323,29 @@ class LaneRanks:
         self._shape = self._bins.shape
 
     def counted(self, lane: int) -> NDArray[np.int64]:
-        """Of a model, negatives and positives per bin of each class's score."""
+        """Return the negatives and positives of a model, per bin of each class's score."""
         bins = self._bins[:, lane] if self._there is None else self._there.of(lane)
-        found: NDArray[np.int64] = bins.sum(axis=0)
-        return found
+        total: NDArray[np.int64] = bins.sum(axis=0)
+        return total
 
 
 def _scores(classes: int) -> int:
-    """Of each row."""
+    """Return the number of scores of a row."""
     return 1 if classes == 2 else classes
 
 
 class RankMeasure(NamedTuple):
-    """A number that follows from bins; of more than two classes the mean of each class against the rest."""
+    """A measure that follows from bins. With more than two classes, it is the mean of each class against the rest."""
 
     of: Callable[[Any, Any], tuple[float, float]]  # bins of negatives and positives: the number, and its bound
     influence: Callable[[Numbers, Numbers], tuple[Numbers, Numbers]]  # of one more negative or positive in each bin
 
     def values(self, ranks: LaneRanks) -> Numbers:
-        """Of each model; NaN where a class is missing."""
+        """Return the measure of each model. NaN: a class is missing."""
         return np.array([mean_of_defined(self.of(*bins)[0] for bins in ranks.counted(k)) for k in range(len(ranks))])
 
     def errors(self, ranks: LaneRanks) -> Numbers:
-        """Standard errors, rows being independent; those of classes are taken to be, too, though they share rows."""
+        """Return standard errors for independent rows. Classes count as independent, although they share rows."""
         return np.array([_of_mean([self._error(*bins) for bins in ranks.counted(k)]) for k in range(len(ranks))])
 
     def _error(self, negatives: NDArray[np.int64], positives: NDArray[np.int64]) -> float:
@@ -358,13 +358,13 @@ class RankMeasure(NamedTuple):
 
 
 def _of_mean(errors: list[float]) -> float:
-    """The standard error of a mean, from those of its parts."""
-    found = np.array([error for error in errors if error == error])
-    return float(np.sqrt(np.sum(found**2)) / len(found)) if len(found) else float("nan")
+    """Return the standard error of a mean from the standard errors of its parts."""
+    defined = np.array([error for error in errors if error == error])
+    return float(np.sqrt(np.sum(defined**2)) / len(defined)) if len(defined) else float("nan")
 
 
 def _auc_influence(n: Numbers, p: Numbers) -> tuple[Numbers, Numbers]:
-    """How much one more row moves the AUC: what DeLong's variance is made of."""
+    """Return how much one more row changes the AUC, for DeLong's variance."""
     below = (np.cumsum(n) - n / 2) / n.sum()  # share of the negatives below a positive of the bin
     above = (p.sum() - np.cumsum(p) + p / 2) / p.sum()
     auc = float(np.sum(p * below) / p.sum())
@@ -372,7 +372,7 @@ def _auc_influence(n: Numbers, p: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _precision_influence(n: Numbers, p: Numbers) -> tuple[Numbers, Numbers]:
-    """How much one more row moves the average precision, to first order.
+    """Return how much one more row changes the average precision, to first order.
 
     With T positives and F negatives at or above each bin, it is Σ p·T/(T + F) over Σ p; a row changes T or F of all
     bins at and below its own.
@@ -386,7 +386,7 @@ def _precision_influence(n: Numbers, p: Numbers) -> tuple[Numbers, Numbers]:
     return by_negative / p.sum(), (precision - average + by_positive) / p.sum()
 
 
-#: By name: ours, and scikit-learn's for the same.
+#: Measures by our name, and by scikit-learn's name.
 RANKED: dict[str, RankMeasure] = {
     "auc": RankMeasure(area_under_roc, _auc_influence),
     "roc_auc": RankMeasure(area_under_roc, _auc_influence),

@@ -124,7 +124,6 @@ def check_picture_path(path: str | os.PathLike[str]) -> Path:
 
 def draw_path(path: PathResult, scoring: str, chosen: int | None, file: str | os.PathLike[str]) -> None:
     """A sparsity path: the metric against the weights left, and these against l1; the chosen model is ringed."""
-    place = check_picture_path(file)
     passes = "one pass" if path.passes == 1 else f"{path.passes} passes"
     note = f"{len(path.l1)} models from {passes} over {path.rows:,} rows and {path.n_met:,} features."
     if chosen is not None:
@@ -133,7 +132,7 @@ def draw_path(path: PathResult, scoring: str, chosen: int | None, file: str | os
         path_figure(path, scoring, chosen),
         f"{path.algorithm}: sparsity path",
         note,
-        place,
+        file,
         path_table(path, scoring),
         chosen,
     )
@@ -141,12 +140,11 @@ def draw_path(path: PathResult, scoring: str, chosen: int | None, file: str | os
 
 def draw_cost_curves(curves: CostCurves, file: str | os.PathLike[str]) -> None:
     """Cost curves: both figures of P3."""
-    place = check_picture_path(file)
     note = (
         f"{2 * len(curves.cost.weights) + 1} models in one pass over {curves.rows:,} rows, "
         f"{percent(curves.positives, curves.rows)} positive. All metrics are progressive."
     )
-    _write(cost_figure(curves), f"{curves.algorithm}: cost curves", note, place, cost_table(curves))
+    _write(cost_figure(curves), f"{curves.algorithm}: cost curves", note, file, cost_table(curves))
 
 
 def path_figure(path: PathResult, scoring: str, chosen: int | None) -> Any:
@@ -190,7 +188,6 @@ def draw_search(
 
     ``rows`` are those of `SearchReport.rows`. The best candidate is ringed. Bars are standard errors.
     """
-    place = check_picture_path(file)
     names = list(dict.fromkeys(name for row in rows for name in row["parameters"]))
     names = [name for name in names if len({str(row["parameters"].get(name, "")) for row in rows} - {""}) > 1]
     columns = [name for name in names if any(name in row["parameters"] for row in rows)] or ["rank"]
@@ -214,7 +211,7 @@ def draw_search(
         )
         for row in rows
     ]
-    _write(figure, title, note, place, TextTable(head, cells), 0)
+    _write(figure, title, note, file, TextTable(head, cells), 0)
 
 
 def _cell(value: float | None, is_share: bool) -> str:
@@ -241,8 +238,8 @@ def _draw_parameter(axes: Any, rows: Sequence[dict[str, Any]], name: str, score:
             axes.errorbar(x, y, bars, color=colour, ls="", marker="o", ms=4, elinewidth=0.8, capsize=2, label=algorithm)
     best = values[0]
     if best is not None and rows[0][score] is not None:
-        place = float(best) if as_numbers else float(others.index(str(best)))
-        axes.plot([place], [scale * rows[0][score]], **{**_RING, "label": "best"})
+        position = float(best) if as_numbers else float(others.index(str(best)))
+        axes.plot([position], [scale * rows[0][score]], **{**_RING, "label": "best"})
     if not as_numbers:
         axes.set_xticks(range(len(others)), labels=others)
     elif min(numeric) > 0 and max(numeric) >= 20 * min(numeric):
@@ -258,7 +255,6 @@ def draw_sizes(
     file: str | os.PathLike[str],
 ) -> None:
     """Draw the error of thin models against their number of features, with l1 models and the full model."""
-    place = check_picture_path(file)
     figure = matplotlib().figure.Figure(figsize=(8.0, 5.0), layout="constrained")
     axes = figure.subplots()
     counts, errors = np.array(sizes, np.float64).T
@@ -270,7 +266,7 @@ def draw_sizes(
     axes.set(title="error against size, held-out rows", xscale="log", ylabel="error, %", xlabel="features")
     axes.legend(fontsize=9, frameon=False)
     rows = [(f"{n:,}", f"{100.0 * error:.2f}") for n, error in [*sizes, full]]
-    _write(figure, "Thin models", "", place, TextTable(("features", "held-out error %"), rows))
+    _write(figure, "Thin models", "", file, TextTable(("features", "held-out error %"), rows))
 
 
 def cost_figure(curves: CostCurves) -> Any:
@@ -318,26 +314,29 @@ def _label_weights(axis: Any, nnz: NDArray[np.int64], width: int, shares: bool =
     axis.set_ticks([], minor=True)
 
 
-def _write(figure: Any, title: str, note: str, place: Path, table: TextTable, chosen: int | None = None) -> None:
-    """Into a PNG, SVG or HTML file, by its extension. The file is replaced as a whole; same figure, same bytes."""
-    kind = place.suffix.lower()[1:]
-    if kind != "html":  # the page has both as text
+def _write(
+    figure: Any, title: str, note: str, file: str | os.PathLike[str], table: TextTable, chosen: int | None = None
+) -> None:
+    """Write a PNG, SVG or HTML file, by its extension. The same figure always gives the same bytes."""
+    path = check_picture_path(file)
+    extension = path.suffix.lower()[1:]
+    if extension != "html":  # the page has both as text
         figure.suptitle(title, fontsize=13, parse_math=False)
         figure.supxlabel(note, fontsize=9, color="0.35", parse_math=False)
-    with matplotlib().rc_context({"svg.hashsalt": "thinstream", "svg.fonttype": "none"}), replacing(place) as new:
-        if kind == "html":
+    with matplotlib().rc_context({"svg.hashsalt": "thinstream", "svg.fonttype": "none"}), replacing(path) as new:
+        if extension == "html":
             text = StringIO()
             figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
             svg = text.getvalue()
             new.write_text(_page(title, note, svg[svg.index("<svg") :], table, chosen), encoding="utf-8")
         else:
-            figure.savefig(new, format=kind, dpi=130, metadata={"Date": None} if kind == "svg" else None)
+            figure.savefig(new, format=extension, dpi=130, metadata={"Date": None} if extension == "svg" else None)
 
 
 def _page(title: str, note: str, svg: str, table: TextTable, chosen: int | None) -> str:
     lines = ["<tr>" + "".join(f"<th>{escape(name)}</th>" for name in table.head) + "</tr>"]
     for k, row in enumerate(table.rows):
-        kind = ' class="picked"' if k == chosen else ""
-        lines.append(f"<tr{kind}>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>")
+        css_class = ' class="picked"' if k == chosen else ""
+        lines.append(f"<tr{css_class}>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>")
     page = Template((files("thinstream.tuning") / "page.html").read_text(encoding="utf-8"))
     return page.substitute(title=escape(title), note=escape(note), svg=svg, rows="\n".join(lines))

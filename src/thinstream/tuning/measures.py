@@ -11,7 +11,7 @@ from thinstream.errors import InvalidParameterError, UnknownNameError, listed
 from thinstream.training.metrics import LOG_LOSS, P3, Report, Tradeoff
 from thinstream.tuning.counts import RANKED, SQUARES, LaneCounts, RankMeasure
 
-# Numbers that follow from counts, and how far chance moves them.
+# Measures that follow from counts, and their variances.
 
 Numbers = NDArray[np.float64]
 
@@ -58,23 +58,23 @@ class _Counted(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A number that follows from counts, and its variance: how far chance moves it, rows being independent."""
+    """A measure that follows from counts, and its variance for independent rows."""
 
     of: Callable[[_Counted], Numbers]
-    sign: int = 1  # -1: less is better, as of an error
+    sign: int = 1  # -1: smaller is better, as for an error
     variance: Callable[[_Counted], Numbers] | None = None
-    offset: float = 0.0  # added to scores that are reported: accuracy is compared as the error, and so has its bits
+    offset: float = 0.0  # added to reported scores; accuracy is compared as the error
     binary: bool = False  # whether it needs two classes
 
 
 def _variance(hits: Numbers, of: Numbers) -> Numbers:
-    """Of a share, binomial; one mistake and one hit are added, so that it is not 0 where no mistake was made."""
+    """Return the binomial variance of a share. One mistake and one hit are added, so that it is never 0."""
     share = (hits + 1) / (of + 2)
     return share * (1 - share) / (of + 2)
 
 
 def _share(part: Numbers, whole: Numbers) -> Numbers:
-    """0 where there is nothing to share, as scikit-learn has it."""
+    """Return part / whole, or 0 if the whole is 0, as scikit-learn does."""
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
@@ -112,13 +112,15 @@ def _cost_variance(counted: _Counted) -> Numbers:
 
 
 def _variance_of_overlap(counted: _Counted, by_right: Numbers, by_other: Numbers) -> Numbers:
-    """By the delta method: of a mean over classes of functions of their examples, predictions and right predictions.
+    """Return the variance of a mean over classes of functions of examples, predictions and right predictions.
 
-    A misclassified row is an example of one class and predicted as another: how often these two meet is taken to be as
-    if by chance. ``by_right`` and ``by_other`` are the derivatives by the three counts, the first two alike.
+    It uses the delta method. A misclassified row is an example of one class and predicted as another, and the two are
+    treated as independent. ``by_right`` and ``by_other`` are the derivatives by the counts.
     """
     occurs = counted.averaged
-    missed, false = (np.where(occurs, each - counted.right + 1, 0.0) for each in (counted.examples, counted.predicted))
+    missed, false = (
+        np.where(occurs, counts - counted.right + 1, 0.0) for counts in (counted.examples, counted.predicted)
+    )
     inside = np.where(occurs, (counted.right + 1) * (by_right + 2 * by_other) ** 2, 0.0)
     moved, turned = missed * by_other, false * by_other
     alone = (inside + moved * by_other + turned * by_other).sum(axis=0)
@@ -126,8 +128,7 @@ def _variance_of_overlap(counted: _Counted, by_right: Numbers, by_other: Numbers
     return np.asarray((alone + together) / occurs.sum(axis=0) ** 2)
 
 
-def _f1_variance(counted: _Counted) -> Numbers:
-    """By the delta method."""
+def _f1_variance(counted: _Counted) -> Numbers:  # by the delta method
     if counted.binary:
         hits, wrong, of = counted.right[1] + 1, counted.wrong + 1, counted.rows + 2
         return np.asarray(4 * hits * wrong * (hits + wrong) / (2 * hits + wrong) ** 4 * (1 - 1 / of))
@@ -144,7 +145,7 @@ def _jaccard_variance(counted: _Counted) -> Numbers:
 
 
 def _correlation(counted: _Counted) -> Numbers:
-    """Matthews's correlation, and Gorodkin's R_K of more than two classes."""
+    """Return Matthews's correlation or, with more than two classes, Gorodkin's R_K."""
     if counted.binary:
         (negatives, positives), predicted, (false, missed) = counted.examples, counted.predicted[1], counted.mistakes
         true_negatives, hits = counted.right
@@ -156,7 +157,7 @@ def _correlation(counted: _Counted) -> Numbers:
 
 
 def _variance_of_loss(counted: _Counted) -> Numbers:
-    """Of a mean, from the sums of the losses and their squares."""
+    """Return the variance of a mean loss, from the sums of the losses and their squares."""
     mean = counted.log_loss / counted.rows
     return np.asarray(np.maximum(counted.squares / counted.rows - mean**2, 0.0) / counted.rows)
 
@@ -193,7 +194,7 @@ def measures_of(classes: int) -> tuple[str, ...]:
 
 
 def metric_values(counted: LaneCounts, metric: str, tradeoff: Tradeoff = P3) -> Numbers:
-    """A measure of every lane; NaN where nothing was counted, or a class is missing that it needs.
+    """Return a measure of every lane. NaN: no rows, or a class that the measure needs is missing.
 
     >>> counts = np.array([[[6, 0], [4, 0]], [[5, 0], [5, 0]], [[4, 0], [3, 0]]])
     >>> metric_values(LaneCounts(counts, np.zeros((3, 2))), "error")
@@ -205,7 +206,7 @@ def metric_values(counted: LaneCounts, metric: str, tradeoff: Tradeoff = P3) -> 
 
 
 def standard_errors(counted: LaneCounts, metric: str, tradeoff: Tradeoff = P3) -> Numbers:
-    """How far chance moves a measure of every lane; NaN for those that counts do not tell it of."""
+    """Return the standard error of a measure of every lane. NaN: counts do not determine it."""
     variance = MEASURES[metric].variance if metric in MEASURES else None
     if variance is None:
         return np.full(counted.counts.shape[-1], math.nan)
@@ -222,14 +223,14 @@ def _floats(counted: LaneCounts, tradeoff: Tradeoff) -> _Counted:
 
 #: Measures from counts.
 NAMES = tuple(MEASURES)
-#: Those that a sparsity path can be judged by.
+#: Measures that can select a model of a sparsity path.
 WITH_ERRORS = tuple(name for name, measure in MEASURES.items() if measure.variance)
 
 
 def default_metric(has_probabilities: bool) -> str:
     """Return the default metric: log-loss, or average precision for models without probabilities.
 
-    Both compare scores, so they also tell models apart on imbalanced data, where few rows decide about the error.
+    Both compare scores, so they distinguish models also on imbalanced data, where few rows decide about the error.
     """
     return "log_loss" if has_probabilities else "average_precision"
 
@@ -269,21 +270,21 @@ def is_constant(name: str, value: float, examples: NDArray[Any], tradeoff: Trade
 
 
 def path_columns(classes: int) -> tuple[str, ...]:
-    """What a sparsity path has columns of."""
+    """Return the metrics that are columns of a sparsity path."""
     every = ("error", "balanced_accuracy", "weighted_sum", "cost")
     return tuple(name for name in every if name in measures_of(classes))
 
 
 def check_metric(name: str, classes: int = 2) -> str:
-    """The name, if a sparsity path can be judged by it; else raises."""
-    allowed = [each for each in WITH_ERRORS if each in measures_of(classes)]
+    """Return the name of a metric. Raise if it cannot select a model of a sparsity path."""
+    allowed = [measure for measure in WITH_ERRORS if measure in measures_of(classes)]
     if name not in (*allowed, *RANKED):
         raise UnknownNameError(f"scoring must be {listed([*allowed, *RANKED])}{_of_more(classes)}, got {name!r}")
     return name
 
 
 def judges_paths(name: str) -> bool:
-    """Whether a sparsity path can be judged by a scoring: its standard error is known."""
+    """Return whether a metric can select a model of a sparsity path, because its standard error is known."""
     return name in WITH_ERRORS or name in RANKED
 
 
@@ -295,7 +296,7 @@ class Scoring(NamedTuple):
     """A metric from counts that compares candidates. Greater scores are better."""
 
     name: str
-    function: Callable[[Report], float] | None = None  # one's own; None: the measure of this name
+    function: Callable[[Report], float] | None = None  # a custom function; None: the measure of this name
     tradeoff: Tradeoff = P3
 
     @property
@@ -305,24 +306,24 @@ class Scoring(NamedTuple):
 
     @property
     def offset(self) -> float:
-        """What is added to a score for people to see."""
+        """The number added to scores for display."""
         return 0.0 if self.function else MEASURES[self.name].offset
 
     def scores(self, counted: LaneCounts) -> Numbers:
-        """Of each lane; NaN where it is undefined, as sensitivity without a positive is."""
+        """Return the score of each lane. NaN: undefined, such as sensitivity without a positive."""
         if self.function is None:
             return MEASURES[self.name].sign * metric_values(counted, self.name, self.tradeoff)
         reports = [counted.report(lane, self.tradeoff) for lane in range(counted.counts.shape[-1])]
-        return np.array([float(self.function(each)) if each.rows else math.nan for each in reports])
+        return np.array([float(self.function(report)) if report.rows else math.nan for report in reports])
 
     def natural(self, score: Any) -> Any:
-        """A score, or an array of them, as people know it: an error without its minus."""
+        """Return scores for display: an error without its minus."""
         if self.function is None and MEASURES[self.name].sign < 0 and not self.offset:
             return 0.0 - score  # not -0.0
         return score + self.offset
 
     def standard_errors(self, counted: LaneCounts) -> Numbers:
-        """Of the score of independent rows, of each lane, from counts alone; NaN for losses and one's own functions."""
+        """Return the standard error of each lane's score for independent rows. NaN: losses and custom functions."""
         return standard_errors(counted, "" if self.function else self.name, self.tradeoff)
 
 
@@ -352,17 +353,18 @@ class PredictionScoring(NamedTuple):
 AnyScoring = Scoring | RankScoring | PredictionScoring
 
 
-def scoring_of(given: Any, tradeoff: Tradeoff = P3, classes: int = 2) -> Scoring | RankScoring:
-    """A scoring by its name, or by a function of a `Report` whose greater values are better.
+def scoring_of(scoring: Any, tradeoff: Tradeoff = P3, classes: int = 2) -> Scoring | RankScoring:
+    """Return a scoring by its name, or for a function of a `Report` whose greater values are better.
 
     >>> scoring_of("error").natural(-0.25), scoring_of(lambda report: report.sensitivity).name
     (0.25, 'score')
     """
-    if callable(given):
-        return Scoring("score", given, tradeoff)
+    if callable(scoring):
+        return Scoring("score", scoring, tradeoff)
     allowed = (*measures_of(classes), *RANKED)
-    if not isinstance(given, str) or given not in allowed:
+    if not isinstance(scoring, str) or scoring not in allowed:
         raise InvalidParameterError(
-            f"scoring must be {listed(allowed)}{_of_more(classes)}, or a function of a Report, got {given!r}"
+            f"scoring must be {listed(allowed)}{_of_more(classes)}"
+            f"{'' if isinstance(scoring, str) else ', or a function of a Report'}, got {scoring!r}"
         )
-    return RankScoring(given, RANKED[given]) if given in RANKED else Scoring(given, None, tradeoff)
+    return RankScoring(scoring, RANKED[scoring]) if scoring in RANKED else Scoring(scoring, None, tradeoff)

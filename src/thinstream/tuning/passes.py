@@ -30,15 +30,15 @@ Halts = Callable[[int], int]
 
 
 class Matrix:
-    """Rows in memory, with labels, as they come or in orders of their own.
+    """Labeled rows in memory, in their order or in separate orders for each pass.
 
     Parameters
     ----------
     rows : Batch
     roles : array, rows × splits
-        What each row is to each split (see `tallies`); None: row number mod the number of folds.
+        The role of each row for each split. None: row number mod the number of folds determines it.
     orders : sequence of array
-        The order of the rows in each pass; beyond them, and without any, as they stand.
+        The order of the rows in each pass. Later passes read the rows in their original order.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def pieces(source: Source, number: int = 0) -> Iterator[Piece]:
 
 
 def rewind(source: Source) -> None:
-    """Before a stream is read again: bad records it passes over are counted anew."""
+    """Prepare a stream for another pass: count skipped records from zero."""
     skipped = getattr(source, "skipped", None)
     if skipped is not None:
         skipped.count = 0
@@ -100,10 +100,10 @@ def is_repeatable(stream: Source) -> bool:
     return stream.size is not None
 
 
-def cut(found: Iterator[Piece], halts: Halts | None) -> Iterator[Piece]:
-    """The same rows, with an end wherever one is asked for: what happens there does not depend on the batches."""
+def cut(batches: Iterator[Piece], halts: Halts | None) -> Iterator[Piece]:
+    """Yield the same rows, cut where ``halts`` requires it, so that results do not depend on the batches."""
     rows = 0
-    for batch, roles in found:
+    for batch, roles in batches:
         while halts is not None and (left := halts(rows)) < len(batch):
             yield batch.until(left), None if roles is None else roles[:left]
             batch, roles = batch.after(left), None if roles is None else roles[left:]
@@ -115,20 +115,20 @@ def cut(found: Iterator[Piece], halts: Halts | None) -> Iterator[Piece]:
 # Studies of a stream, in one pass or, if memory is short, in several.
 
 
-class Found(NamedTuple):
+class StudyCounts(NamedTuple):
     """The counts of all lanes."""
 
     learned: LaneCounts
     held_out: LaneCounts
     rows: int
     passes: int
-    positives: int | None = 0  # None of more than two classes
-    looks_sorted: bool = False  # labels come in long runs: counts as rows pass are too good
+    positives: int | None = 0  # None: more than two classes
+    looks_sorted: bool = False  # labels come in long runs, so that progressive counts are too good
     device: str = "cpu"
 
 
-#: What is done with a study now and then in a pass (dropping lanes) and at its end (taking out models); it gets the
-#: numbers its lanes have among all, and returns those it has still.
+#: A function called during a pass (to drop lanes) and at its end (to take out models). It gets a study and the numbers
+#: of its lanes, and returns the numbers of the lanes that remain.
 Visit = Callable[[Study, list[int]], list[int]]
 
 
@@ -141,11 +141,11 @@ def study_stream(
     halts: Halts | None = None,
     finish: Visit | None = None,
     watch: Observer | None = None,
-) -> Found:
-    """Takes the lanes over the stream (or `Matrix`). Beyond the memory limit in several passes, from a pipe not at all.
+) -> StudyCounts:
+    """Train the lanes on the stream (or `Matrix`). If memory is short, use several passes; a pipe allows only one.
 
-    ``during`` is called after each batch, which is cut where ``halts`` says, ``finish`` at the end of each pass. Counts
-    of dropped lanes are those at the time.
+    ``during`` is called after each batch, cut by ``halts``, and ``finish`` at the end of each pass. Counts of dropped
+    lanes are those at the time.
     """
     if (config.n_passes > 1 or config.final) and not is_repeatable(stream):
         what = "several passes" if config.n_passes > 1 else "scoring with the final models"
@@ -159,20 +159,20 @@ def study_stream(
         watch.split(len(groups), _needed(config, lanes, config.n_features), config.limit)
     while True:
         nothing = LaneCounts.nothing(len(lanes), config.classes), LaneCounts.nothing(len(lanes), config.classes)
-        found = Found(*nothing, 0, len(groups), device=config.device)
+        counts = StudyCounts(*nothing, 0, len(groups), device=config.device)
         try:
             for number, group in enumerate(groups):
-                place = (number, len(groups))
-                study = _Pass(stream, config, lanes, found, list(group), during, halts, finish, watch, place).run()
+                pass_of = (number, len(groups))
+                study = _Pass(stream, config, lanes, counts, list(group), during, halts, finish, watch, pass_of).run()
                 positives = int(study.order.examples[1]) if config.classes == 2 else None
-                found = found._replace(rows=study.rows, positives=positives, looks_sorted=study.order.looks_sorted)
-        except _TooWide as found_width:  # wider than was known: what was learned so far is thrown away
-            width = found_width.n_features
+                counts = counts._replace(rows=study.rows, positives=positives, looks_sorted=study.order.looks_sorted)
+        except _TooWide as too_wide:  # wider than expected: start again
+            width = too_wide.n_features
             _require_repeatable(stream, config, lanes, width)
             groups = _groups(config, lanes, width * 5 // 4, at_least=len(groups) + 1)  # it may get wider still
             watch.split(len(groups), _needed(config, lanes, width), config.limit)
             continue
-        return found
+        return counts
 
 
 class _TooWide(Exception):
@@ -190,13 +190,13 @@ class _Pass:
     stream: Source
     config: StudyConfig
     lanes: Sequence[Trial]
-    found: Found
+    counts: StudyCounts
     present: list[int]
     during: Visit | None
     halts: Halts | None
     finish: Visit | None
     watch: Observer
-    place: tuple[int, int]
+    pass_of: tuple[int, int]
 
     def run(self) -> Study:
         study = Study(self.config, [self.lanes[k] for k in self.present])
@@ -222,7 +222,7 @@ class _Pass:
             study.take(batch, roles)
             if not number:
                 self._visit(study, self.during)
-            self.watch.moved(Step(study.rows, batch.position, *self.place))
+            self.watch.moved(Step(study.rows, batch.position, *self.pass_of))
         if study.rows == 0:
             raise InvalidInputError("the stream has no rows")
 
@@ -236,18 +236,18 @@ class _Pass:
             self.present = visit(study, self.present)
 
     def _record(self, study: Study) -> None:
-        self.found.learned.put(self.present, study.tallies.learned)
-        self.found.held_out.put(self.present, study.tallies.held_out)
+        self.counts.learned.put(self.present, study.tallies.learned)
+        self.counts.held_out.put(self.present, study.tallies.held_out)
 
 
 def _needed(config: StudyConfig, lanes: Sequence[Trial], width: int) -> int:
-    """Bytes of the models, and of the bins of their scores where they are compared by those."""
+    """Return the bytes of the models, and of the bins of their scores if models are compared by ranks."""
     bins = 0 if config.ranks is None else LaneRanks.estimate_nbytes(len(lanes), config.classes)
     return TrialLanes.estimate_nbytes(config, lanes, width) + bins
 
 
 def _groups(config: StudyConfig, lanes: Sequence[Trial], width: int, at_least: int = 1) -> list[list[int]]:
-    """The lanes, by number, for as few passes as the memory allows; those of one candidate stay together."""
+    """Group the numbers of the lanes into as few passes as memory allows. A candidate's lanes stay together."""
     candidates = sorted({lane.candidate for lane in lanes})
     passes = max(at_least, math.ceil(_needed(config, lanes, width) / config.limit))
     while passes <= len(candidates):
@@ -283,7 +283,7 @@ def in_words(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 10**8 else f"{size / 1e6:.3g} MB"
 
 
-# Streams that are looked at while they pass: at their first rows before the rest, at rows held out for the end.
+# Streams with rows to inspect in advance, and streams that hold out rows for the end.
 
 #: Most rows and non-zeros held out at a time: error rates to a quarter of a percent, in some hundred megabytes.
 ROWS, NON_ZEROS = 40_000, 10_000_000
@@ -292,7 +292,7 @@ SMALL = 50_000_000
 
 
 class PeekableStream:
-    """A stream whose first rows can be seen before it is taken, also where it can be read only once.
+    """A stream whose first rows can be inspected in advance, also if it can be read only once.
 
     >>> from thinstream.data.tables.memory import from_memory
     >>> stream = PeekableStream(from_memory(np.eye(5), np.array([1, -1, 1, -1, 1]), rows_per_batch=2))
@@ -309,7 +309,7 @@ class PeekableStream:
         return getattr(self._stream, name)
 
     def look(self, rows: int) -> list[Batch]:
-        """The first batches, with at least so many rows, or all there are."""
+        """Return the first batches, with at least this number of rows if the stream has them."""
         if self._rest is None:
             self._rest = iter(self._stream.batches())
         while sum(map(len, self._first)) < rows and (batch := next(self._rest, None)) is not None:
@@ -317,9 +317,9 @@ class PeekableStream:
         return self._first
 
     def length(self) -> int | None:
-        """How many rows there are, by what the rows seen have of the source's size; None where nobody knows.
+        """Estimate the number of rows from the share of the source that the first rows take; None: unknown.
 
-        Those of a small compressed file, which does not tell its length, are counted.
+        The rows of a small compressed file are counted, because its size does not determine them.
         """
         seen = sum(map(len, self._first))
         last = self._first[-1].position if self._first else None
@@ -334,13 +334,13 @@ class PeekableStream:
         return rows
 
     def batches(self, start: Any = START) -> Iterator[Batch]:
-        """From the beginning: what was seen, then the rest; from then on as the stream itself."""
+        """Yield all batches from the start, the first ones from memory."""
         first, rest, self._first, self._rest = self._first, self._rest, [], None
         if rest is None or start != START:
             yield from self._stream.batches(start)
             return
         while first:
-            yield first.pop(0)  # nothing holds on to its memory any longer
+            yield first.pop(0)  # frees its memory
         yield from rest
 
 
@@ -378,7 +378,7 @@ _Numbered = tuple[Batch, NDArray[np.int64]]
 
 
 def _thinned(batch: Batch, places: NDArray[np.int64], own: NDArray[np.int64], stride: int) -> list[_Numbered]:
-    """Of the rows at these places a copy of those whose number is a multiple of the stride."""
+    """Copy the rows at these positions whose number is a multiple of the stride."""
     chosen = own % stride == 0
     return [(batch.take(places[chosen]), own[chosen])] if chosen.any() else []
 
@@ -403,7 +403,7 @@ class Numbering:
         return self._table.admit(batch.check())
 
     def find(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Rows to score, with slots for numbers: one that never occurred has the slot that nobody learns in."""
+        """Return rows to score, with slots for numbers. A feature that never occurred has the slot without weights."""
         return (self._table.find(batch.check(), self.n_features) for batch in batches)
 
     def model(self, model: Pipeline) -> Pipeline:
@@ -433,7 +433,7 @@ class OccurringStream:
 
 
 def narrowed(source: Any, config: StudyConfig, trials: Sequence[Trial]) -> tuple[Any, StudyConfig, Numbering | None]:
-    """The source of a study and how it is made; of named features by what occurs, where no rule asks for the width."""
+    """Return the source and the configuration of a study, with slots for named features if the rules allow it."""
     if "hashing" not in getattr(source, "feature_space", {}) or not all(_is_plain(config, trial) for trial in trials):
         return source, config, None
     stream = OccurringStream(source, config.n_features)

@@ -29,14 +29,14 @@ from thinstream.tuning.study import Study, StudyConfig, Trial
 # (with 15 degrees of freedom, one in 12,000 candidates as good as the leader), and more than half of the gap one
 # doubling earlier, so that a candidate that catches up remains. The leader is never dropped.
 
-#: Rows before anyone is judged; a power of two, as all later times.
+#: Rows before a candidate can be dropped; a power of two.
 FIRST = 512
-STRETCHES = 16
+INTERVALS = 16
 SIGMAS = 5.0
 
 
 class Elimination:
-    """Drops lanes of hopeless candidates; its `visit` and `halts` are for `study_stream`.
+    """Drops lanes of hopeless candidates. `visit` and `halts` are for `study_stream`.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Elimination:
         All of them.
     scoring : Scoring
     held_out : bool
-        Whether candidates are judged by held-out rows, or by learned ones before they were.
+        Whether candidates are scored on held-out rows, or progressively on learned rows.
 
     """
 
@@ -57,22 +57,22 @@ class Elimination:
 
     @staticmethod
     def halts(rows: int) -> int:
-        """Rows until the next stretch ends."""
+        """Return the number of rows until the next interval ends."""
         if rows < FIRST // 2:
             return FIRST // 2 - rows
-        length = (1 << (rows.bit_length() - 1)) // STRETCHES
+        length = (1 << (rows.bit_length() - 1)) // INTERVALS
         return length - rows % length
 
     def visit(self, study: Study, numbers: list[int]) -> list[int]:
-        """Looks at a study where a stretch ends."""
+        """Drop hopeless candidates at the end of an interval."""
         candidates = np.unique(self._candidates[numbers])
         if study is not self._study:  # another pass, or the same from its beginning
             self._study, self._marks, self._gaps = study, list[LaneCounts](), dict[int, float]()
             self.dropped = {c: rows for c, rows in self.dropped.items() if c not in candidates}
-        if study.rows < FIRST // 2 or study.rows % ((1 << (study.rows.bit_length() - 1)) // STRETCHES):
+        if study.rows < FIRST // 2 or study.rows % ((1 << (study.rows.bit_length() - 1)) // INTERVALS):
             return numbers
         self._marks.append(self._pooled(study, numbers, candidates))
-        if len(self._marks) <= STRETCHES:
+        if len(self._marks) <= INTERVALS:
             return numbers
         hopeless = self._hopeless(candidates)
         self._marks = self._marks[-1:]
@@ -85,7 +85,7 @@ class Elimination:
         return [numbers[k] for k in kept]
 
     def _pooled(self, study: Study, numbers: list[int], candidates: NDArray[np.int64]) -> LaneCounts:
-        """The counts of each candidate's lanes together."""
+        """Return the pooled counts of each candidate's lanes."""
         counted = study.tallies.held_out if self.held_out else study.tallies.learned
         places = np.where(self._judged[numbers], np.searchsorted(candidates, self._candidates[numbers]), -1)
         return counted.pooled(places, len(candidates))
@@ -95,17 +95,17 @@ class Elimination:
         if not np.isfinite(so_far).any():
             return set()
         leader = int(np.nanargmax(so_far))
-        stretches = [later.minus(earlier) for earlier, later in zip(self._marks, self._marks[1:], strict=False)]
-        scores = np.array([self.scoring.scores(stretch) for stretch in stretches])
+        intervals = [later.minus(earlier) for earlier, later in zip(self._marks, self._marks[1:], strict=False)]
+        scores = np.array([self.scoring.scores(interval) for interval in intervals])
         gaps = scores[:, [leader]] - scores
-        found = set()
-        for place, candidate in enumerate(candidates.tolist()):
-            gap, spread = float(gaps[:, place].mean()), float(gaps[:, place].std(ddof=1)) / math.sqrt(STRETCHES)
+        hopeless = set()
+        for k, candidate in enumerate(candidates.tolist()):
+            gap, spread = float(gaps[:, k].mean()), float(gaps[:, k].std(ddof=1)) / math.sqrt(INTERVALS)
             before = self._gaps.get(candidate, math.inf)
             self._gaps[candidate] = gap
             if gap > 0.0 and gap > SIGMAS * spread and gap > before / 2:  # not if anything is NaN
-                found.add(candidate)
-        return found
+                hopeless.add(candidate)
+        return hopeless
 
 
 # The search: candidates × folds are lanes of one study.
@@ -139,11 +139,11 @@ def search(
     models: bool = False,
     watch: Observer | None = None,
 ) -> Outcome:
-    """Tries the candidates (a lane each, its split left open) in one pass where memory allows.
+    """Try the candidates in one pass, if memory allows.
 
-    With ``config.folds`` each has a lane per fold, which is judged by the rows of that fold and learns from the others;
-    without, one lane, judged by each row before it learns it. ``models`` asks for the best one's model of all rows:
-    with folds at the price of one more lane per candidate.
+    With ``config.folds``, a candidate has a lane per fold, which is scored on that fold and learns the others. Without
+    folds, it has one lane with progressive scores. ``models``: also return the best candidate's model of all rows,
+    which takes one more lane per candidate with folds.
     """
     splits = [*range(config.folds), *([-1] if models or not config.folds else [])]
     lanes = [lane._replace(candidate=c, split=s) for c, lane in enumerate(candidates) for s in splits]
@@ -175,13 +175,13 @@ def search(
         mean = judge.means(study.tallies.learned, study.tallies.held_out, numbers)[1]
         if np.isfinite(mean).any():
             best = int(np.nanargmax(mean))
-            place = next(k for k, n in enumerate(numbers) if lanes[n].candidate == best and lanes[n].split < 0)
-            model = study.model(place)
+            position = next(k for k, n in enumerate(numbers) if lanes[n].candidate == best and lanes[n].split < 0)
+            model = study.model(position)
             kept[best] = model if numbering is None else numbering.model(model)
         return numbers
 
     role = HELD_OUT if config.folds else LEARNED
-    found = study_stream(
+    counts = study_stream(
         source,
         config._replace(
             losses=scoring.losses,
@@ -198,7 +198,7 @@ def search(
     dropped = np.zeros(len(candidates), np.int64)
     for candidate, rows in (dropping.dropped if dropping else {}).items():
         dropped[candidate] = rows
-    scores, mean = judge.means(found.learned, found.held_out, everyone)
+    scores, mean = judge.means(counts.learned, counts.held_out, everyone)
     if not np.isfinite(mean[dropped == 0]).any():
         raise InvalidInputError(
             f"the {scoring.name} of every candidate is undefined: "
@@ -209,17 +209,17 @@ def search(
     if config.folds:
         error = scores.std(axis=1, ddof=1) / math.sqrt(config.folds) if config.folds > 1 else np.full(len(mean), np.nan)
     else:
-        error = judge.standard_errors(found.learned, everyone)
-    progressive = judge.pooled(found.learned, everyone)
+        error = judge.standard_errors(counts.learned, everyone)
+    progressive = judge.pooled(counts.learned, everyone)
     rank = _ranks(mean, dropped)
     best = int(np.argmin(rank))
     models_found = {best: kept[best]} if best in kept else {}
-    counted = (found.rows, found.passes, found.positives, found.looks_sorted, found.device)
+    counted = (counts.rows, counts.passes, counts.positives, counts.looks_sorted, counts.device)
     return Outcome(scores, mean, error, progressive, dropped, rank, best, models_found, *counted)
 
 
 class _Judge:
-    """Scores candidates by the counts of their lanes."""
+    """Scores of candidates, from the counts of their lanes."""
 
     def __init__(self, lanes: Sequence[Trial], n: int, config: StudyConfig, scoring: AnyScoring) -> None:
         self.lanes, self.n, self.folds, self.scoring = lanes, n, config.folds, scoring
@@ -229,17 +229,17 @@ class _Judge:
         self.passing = config.n_passes == 1 and not config.final  # else held-out rows meet models that have seen all
 
     def note(self, study: Study, numbers: list[int]) -> None:
-        """Scores a study that is over where counts do not; without folds, or as rows pass, the first are left out."""
+        """Score a finished study if counts do not determine the score. Progressive scores leave out the first rows."""
         if isinstance(self.scoring, RankScoring) and study.ranks is not None:
             self.noted[numbers] = self.scoring.measure.values(study.ranks)
             if not self.folds:
                 self.errors[numbers] = self.scoring.measure.errors(study.ranks)
         if isinstance(self.scoring, PredictionScoring):
             first = WarmUp.left_out(study.rows) if self.passing or not self.folds else 0
-            for place, number in enumerate(numbers):
+            for position, number in enumerate(numbers):
                 if self.lanes[number].split >= 0 or not self.folds:
                     role = LEARNED if not self.folds else HELD_OUT
-                    self.noted[number] = self.scoring.function(*study.predictions(place, role, first))
+                    self.noted[number] = self.scoring.function(*study.predictions(position, role, first))
 
     def standard_errors(self, learned: LaneCounts, numbers: list[int]) -> Numbers:
         """Return the standard errors of the progressive scores."""
@@ -253,20 +253,20 @@ class _Judge:
         if not self.folds:
             return scores, self.pooled(self.warm_up.learned(learned, numbers), numbers)
         counted = self.warm_up.held_out(held_out, numbers) if self.passing else held_out
-        each = self.scoring.scores(counted) if isinstance(self.scoring, Scoring) else self.noted[numbers]
-        for place, number in enumerate(numbers):
+        lane_scores = self.scoring.scores(counted) if isinstance(self.scoring, Scoring) else self.noted[numbers]
+        for position, number in enumerate(numbers):
             lane = self.lanes[number]
             if lane.split >= 0:
-                scores[lane.candidate, lane.split] = each[place]
+                scores[lane.candidate, lane.split] = lane_scores[position]
         return scores, scores.mean(axis=1)
 
     def pooled(self, learned: LaneCounts, numbers: Sequence[int]) -> Numbers:
         """Return the progressive score of each candidate. NaN: with folds, counts do not determine it."""
         if not isinstance(self.scoring, Scoring):
-            found = np.full(self.n, np.nan)
+            scores = np.full(self.n, np.nan)
             if not self.folds:
-                found[[self.lanes[number].candidate for number in numbers]] = self.noted[list(numbers)]
-            return found
+                scores[[self.lanes[number].candidate for number in numbers]] = self.noted[list(numbers)]
+            return scores
         candidates = np.array([self.lanes[number].candidate for number in numbers])
         together = learned.pooled(candidates, self.n)
         return self.scoring.scores(together)
@@ -281,11 +281,11 @@ def _ranks(mean: Numbers, dropped: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class WarmUp:
-    """Leaves out the first rows, on which no candidate is good yet; its `visit` and `halts` are for `study_stream`.
+    """Leaves out the first rows, on which no candidate is good yet. `visit` and `halts` are for `study_stream`.
 
-    Counted are the rows after the largest power of two that is no more than half of all: a half to three quarters. That
-    takes two snapshots, and no knowledge of how long a stream is. With all rows counted fast starters were picked too
-    often on the sets of `benchmarks/tuning_quality.py`.
+    It counts the rows after the largest power of two up to half of all rows, which are a half to three quarters. That
+    takes two snapshots, and not the length of the stream. If all rows count, candidates that start fast are selected
+    too often (`benchmarks/tuning_quality.py`).
 
     >>> [rows + WarmUp.halts(rows) for rows in (0, 1, 5, 8)]
     [1, 2, 8, 16]
@@ -372,23 +372,23 @@ class LogUniform(NamedTuple):
 
 
 def grid(spaces: Spaces) -> list[Setting]:
-    """Every combination of the values of each name; of several such spaces, one after the other.
+    """Return every combination of the values of each name, one space after the other.
 
     >>> grid({"r": [1, 2], "eta": [0.5]})
     [{'eta': 0.5, 'r': 1}, {'eta': 0.5, 'r': 2}]
     """
-    found: list[Setting] = []
+    settings: list[Setting] = []
     for space in _spaces(spaces):
         names = sorted(space)
         values = [_values(name, space[name]) for name in names]
-        found += [dict(zip(names, point, strict=True)) for point in itertools.product(*values)]
-    return found
+        settings += [dict(zip(names, point, strict=True)) for point in itertools.product(*values)]
+    return settings
 
 
 def sample(spaces: Spaces, n: int, generator: np.random.Generator) -> list[Setting]:
-    """``n`` candidates at random. Values are lists, or distributions: whatever has ``rvs``, as those of scipy.stats.
+    """Return ``n`` random candidates. Values are lists, or distributions with a method ``rvs`` as in scipy.stats.
 
-    Where all are lists no point is drawn twice, and no more are drawn than there are.
+    If all values are lists, no point is drawn twice, so there may be fewer.
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise InvalidParameterError(f"the number of random candidates must be a whole number ≥ 1, got {n!r}")
@@ -396,31 +396,31 @@ def sample(spaces: Spaces, n: int, generator: np.random.Generator) -> list[Setti
     if not any(_is_distribution(values) for space in every for values in space.values()):
         points = grid(every)
         return [points[i] for i in generator.permutation(len(points))[:n]]
-    found = []
+    settings = []
     for _ in range(n):
         space = every[int(generator.integers(len(every)))]
-        found.append({name: _draw(name, space[name], generator) for name in sorted(space)})
-    return found
+        settings.append({name: _draw(name, space[name], generator) for name in sorted(space)})
+    return settings
 
 
 def paper_grid(algorithm: str) -> dict[str, list[float]]:
-    """The grid of the papers: values of what an algorithm has to tune besides l1.
+    """Return the grid of the papers: values of the parameters to tune, without l1.
 
     >>> paper_grid("pa")
     {'C': [0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]}
     """
-    found = find(algorithm)
-    names = [parameter.name for parameter in found.parameters]
+    chosen = find(algorithm)
+    names = [parameter.name for parameter in chosen.parameters]
     space = {name: _powers(-1, 9) if name in RATES else _powers(-5, 5) for name in names if name in RATES + OTHERS}
     if not space:
         space = {name: _powers(-5, 5) for name in INSTEAD if name in names}
     if not space:
-        raise InvalidParameterError(f"{found.name} has nothing to tune. Pass a grid, for example of class_weight")
+        raise InvalidParameterError(f"{chosen.name} has nothing to tune. Pass a grid, for example of class_weight")
     return space
 
 
 def make_trials(algorithm: str, settings: Sequence[Setting], base: Mapping[str, Any], classes: Classes) -> list[Trial]:
-    """A trial per candidate: its own values upon those of ``base``. What is not allowed raises."""
+    """Return a trial per candidate, with its values and those of ``base``. Raise if a value is not allowed."""
     name = find(algorithm).name
     own = [parameter.name for parameter in find(algorithm).parameters]
     trials = []
@@ -449,7 +449,7 @@ def _spaces(spaces: Any) -> list[Mapping[str, Any]]:
 
 
 def _values(name: str, values: Any) -> list[Any]:
-    """The values, numpy's as Python's."""
+    """Return the values as Python objects."""
     if _is_distribution(values):
         raise InvalidParameterError(
             f"grid: {name} must be a list of values, got the distribution {values!r}. Pass n_iter (--random) to use "
@@ -457,10 +457,10 @@ def _values(name: str, values: Any) -> list[Any]:
         )
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise InvalidParameterError(f"grid: {name} must have a list of values, got {values!r}")
-    found = [value.item() if isinstance(value, np.generic) else value for value in values]
-    if not found:
+    choices = [value.item() if isinstance(value, np.generic) else value for value in values]
+    if not choices:
         raise InvalidParameterError(f"grid: {name} must have at least one value, got none")
-    return found
+    return choices
 
 
 def _is_distribution(values: Any) -> bool:

@@ -78,10 +78,10 @@ def select_model(
     rule: str = "one_se",
     limits: Limits = UNLIMITED,
 ) -> int:
-    """The number of the model to take; ``sign`` is -1 where less of the metric is better.
+    """Return the index of the model to select. ``sign`` is -1 if smaller values of the metric are better.
 
-    Of those within the limits: the best, of equals the sparsest; or, by the one-standard-error rule, the sparsest that
-    is no worse than the best by more than the standard error of the best.
+    Among the models within the limits, it is the best one (the sparsest of equals) or, by the one-standard-error rule,
+    the sparsest one that is worse than the best by at most the standard error of the best.
 
     >>> error, nnz = np.array([0.10, 0.09, 0.095, 0.3]), np.array([900, 100, 20, 0])
     >>> [select_model(error, np.full(4, 0.01), nnz, 1000, rule=rule) for rule in RULES]
@@ -138,7 +138,7 @@ def find_l1_range(stream: PeekableStream, config: StudyConfig, trial: Trial) -> 
     length = stream.length() or (len(rows) if len(rows) < LOOK else MANY * len(rows))
     rows, config, trial = _of_few_classes(rows, config, trial)
     parameters = [{**trial.parameters, "l1": value} for value in (0.0, *GRID.tolist())]
-    trials = [trial._replace(parameters=each) for each in parameters]
+    trials = [trial._replace(parameters=values) for values in parameters]
     alike = config._replace(
         folds=0, n_features=rows.n_features, losses=False, predictions=False, ranks=None, memory=None
     )
@@ -268,10 +268,10 @@ class PathResult:
     models: tuple[Outputs | partial[Outputs], ...]  # whole, or what makes one of its weights
     rows: int
     passes: int  # over the stream: more than one where memory did not allow all lanes at once
-    tested: bool  # held_out is that of a stream of its own
+    tested: bool  # held_out was measured on a test stream
     looks_sorted: bool  # labels came in long runs: progressive numbers are too good
     tradeoff: Tradeoff = P3  # of weighted sum and cost
-    scored: Mapping[str, Scored] = field(default_factory=dict)  # what counts do not tell
+    scored: Mapping[str, Scored] = field(default_factory=dict)  # metrics that counts do not determine
     preparation: Preparation = field(default_factory=Preparation)  # of rows, for all models
     thinned: Numbers | None = None  # error of the densest model thinned to as many weights, on held-out rows
     classes: int = 2
@@ -295,8 +295,8 @@ class PathResult:
 
     def model(self, k: int) -> Any:
         """Model k; weights only where memory allowed no more."""
-        found = self.models[k]
-        learner = Pipeline(found() if isinstance(found, partial) else found, self.preparation.copy())
+        model = self.models[k]
+        learner = Pipeline(model() if isinstance(model, partial) else model, self.preparation.copy())
         return learner if self.numbering is None else self.numbering.model(learner)
 
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -322,7 +322,7 @@ class PathResult:
         return metric_values(self.learned, metric, self.tradeoff)
 
     def final(self, metric: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """A metric of held-out rows, and its standard errors."""
+        """Return a metric on held-out rows, and its standard errors."""
         if metric in self.scored:
             return self.scored[metric][:2]
         values = metric_values(self.held_out, metric, self.tradeoff)
@@ -345,18 +345,18 @@ class PathResult:
     def _judged(self, scoring: str) -> tuple[Numbers, Numbers, int]:
         """The values that models are compared by, their standard errors, and -1 if less is better."""
         if scoring in self.scored:
-            found = self.scored[scoring]
-            known = self.judged_on_held_out or np.isnan(found.learned).all()
-            values, errors = found[:2] if known else found[2:]
+            scored = self.scored[scoring]
+            is_held_out = self.judged_on_held_out or np.isnan(scored.learned).all()
+            values, errors = scored[:2] if is_held_out else scored[2:]
             return values, errors, 1
         counted = self.held_out if self.judged_on_held_out else self.learned
         values = metric_values(counted, _counted_metric(scoring, self), self.tradeoff)
         return values, standard_errors(counted, scoring, self.tradeoff), MEASURES[scoring].sign
 
     def edge(self, scoring: str = "error", limits: Limits = UNLIMITED) -> Edge | None:
-        """The end that the best model is at, if it is at one.
+        """Return the end of the range that the best model is at, or None.
 
-        Where no model has a weight it is the lower one; beyond an upper one without a weight there is nothing.
+        If no model has a weight, it is the lower end. An upper end without weights does not count.
         """
         best, low, high = self.pick(scoring, "best", limits), float(self.l1[0]), float(self.l1[-1])
         if best == 0 or not self.nnz.any():
@@ -366,7 +366,7 @@ class PathResult:
 
 
 def _counted_metric(name: str, path: PathResult) -> str:
-    """The name of a measure of counts; what ranks and losses tell has to be asked for before the sweep."""
+    """Return the name of a measure from counts. Raise if it needs ranks or losses, which the sweep has not stored."""
     if check_metric(name, path.classes) in RANKED or ("log_loss" in name and not path.losses):
         raise InvalidParameterError(f"this path has no scoring {name!r}. Request it before the models are trained")
     return name
@@ -384,10 +384,10 @@ class Sweep(NamedTuple):
     n: int = 20
     l1_min: float | None = None  # None: found from the first rows, see `span`
     l1_max: float | None = None
-    holdout: int = 10  # every so many-th row; 0: none
+    holdout: int = 10  # every Nth row; 0: none
 
     def check(self) -> "Sweep":
-        """The sweep, or InvalidParameterError."""
+        """Return the sweep. Raise if a value is not allowed."""
         if isinstance(self.n, bool) or not isinstance(self.n, int | np.integer) or self.n < 2:
             raise InvalidParameterError(f"n, the number of models, must be a whole number >= 2, got {self.n!r}")
         for name, value in (("l1_min", self.l1_min), ("l1_max", self.l1_max)):
@@ -445,10 +445,9 @@ def sweep_stream(
 ) -> PathResult:
     """Train models with different l1 on a stream. ``trial`` has all other parameters.
 
-    Every model learns from all rows. With ``holdout`` each has a twin, a second lane that never learns every so many-th
-    row; these rows are kept (some ten thousand at most, evenly spread) and scored by the twins as they are at the end.
-    With a ``test`` stream the models themselves are scored on it, and there are no twins. ``scoring`` is what else to
-    compute of these rows, if counts do not tell it.
+    Every model learns all rows. With ``holdout``, it has a twin: a second lane that does not learn every Nth row. These
+    rows are stored (at most some ten thousand, evenly spread), and the final twins score them. With a ``test`` stream,
+    the models score its rows, and there are no twins. ``scoring`` is a metric that counts do not determine.
     """
     sweep = sweep.check()
     config = config._replace(algorithm=find(trial.algorithm or config.algorithm).name)
@@ -477,22 +476,22 @@ def sweep_stream(
 
     end = _End(config, lanes, held_out, scoring, densest=1 if every else 0)
     ranks = LEARNED if isinstance(scoring, RankScoring) else None
-    found = study_stream(source, config._replace(folds=every, ranks=ranks), lanes, finish=end, watch=watch)
-    mains = [k for k, each in enumerate(lanes) if each.split < 0]
-    judged = [k for k, each in enumerate(lanes) if each.split >= 0] if every else mains
+    counts = study_stream(source, config._replace(folds=every, ranks=ranks), lanes, finish=end, watch=watch)
+    mains = [k for k, lane in enumerate(lanes) if lane.split < 0]
+    judged = [k for k, lane in enumerate(lanes) if lane.split >= 0] if every else mains
     nnz = np.array([end.nnz[k] for k in mains], dtype=np.int64)
     return PathResult(
         algorithm=config.algorithm,
         l1=l1,
         nnz=nnz,
         n_features=end.n_features if numbering is None else numbering.n_features,
-        learned=found.learned.take(mains),
+        learned=counts.learned.take(mains),
         held_out=end.held_out.take(judged),
         models=tuple(end.models[k] for k in mains),
-        rows=found.rows,
-        passes=found.passes,
+        rows=counts.rows,
+        passes=counts.passes,
         tested=test is not None,
-        looks_sorted=found.looks_sorted,
+        looks_sorted=counts.looks_sorted,
         tradeoff=tradeoff,
         scored={} if scoring is None else {scoring.name: Scored(*end.scored[:2, judged], *end.scored[2:, mains])},
         preparation=end.preparation,
@@ -504,7 +503,7 @@ def sweep_stream(
 
 
 def _values(stream: PeekableStream, config: StudyConfig, trial: Trial, sweep: Sweep) -> NDArray[np.float64]:
-    """The values of l1, geometric."""
+    """Return the values of l1, a geometric sequence."""
     low, high = sweep.l1_min, sweep.l1_max
     if low is None or high is None:
         if not any(map(len, stream.look(1))):
@@ -516,7 +515,7 @@ def _values(stream: PeekableStream, config: StudyConfig, trial: Trial, sweep: Sw
 
 
 class _End:
-    """What is done at the end of a pass: rows are scored, twins dropped, models taken out."""
+    """The end of a pass: scores held-out rows, drops the twins and takes out the models."""
 
     def __init__(
         self, config: StudyConfig, lanes: list[Trial], rows: Any, scoring: AnyScoring | None, densest: int
@@ -534,15 +533,15 @@ class _End:
         self._score(study, numbers)
         if self.place_of_densest in numbers:
             self.densest = study.lanes[numbers.index(self.place_of_densest)]
-        mains = [place for place, k in enumerate(numbers) if self.lanes[k].split < 0]
+        mains = [position for position, k in enumerate(numbers) if self.lanes[k].split < 0]
         study.keep(mains)
-        # a second copy of everything must fit, too, and be there at once
+        # a second copy of all models must also fit into memory
         whole = len(numbers) == len(self.lanes) and 2 * study.lanes.nbytes <= self.config.limit
-        for place, k in enumerate(numbers[place] for place in mains):
-            model = study.lanes[place]
+        for position, k in enumerate(numbers[position] for position in mains):
+            model = study.lanes[position]
             self.nnz[k], self.models[k] = model.nnz, model if whole else sparse_model(model)
         self.n_features, self.preparation = study.lanes.n_features, study.preparation
-        return [numbers[place] for place in mains]
+        return [numbers[position] for position in mains]
 
     def thinned(self, sizes: NDArray[np.int64]) -> Numbers:
         """Return errors on held-out rows of the densest model, thinned to the features of these numbers of weights."""
@@ -554,7 +553,7 @@ class _End:
         return np.asarray(curve.errors[0][np.searchsorted(curve.sizes, features)])
 
     def _score(self, study: Study, numbers: list[int]) -> None:
-        """Counts what the lanes, as they are, get right and wrong, and computes what counts do not tell."""
+        """Count right and wrong predictions of the lanes, and compute the scoring that counts do not determine."""
         n = len(study.lanes)
         tallies = LaneTallies(n, self.config.classes, self.config.losses)
         ranks = None if study.ranks is None else LaneRanks(n, self.config.classes, HELD_OUT)
@@ -578,7 +577,7 @@ class _End:
 
 
 def _held_out_pieces(batches: Iterable[Batch], n: int, size: int) -> Iterator[tuple[Batch, NDArray[np.int8]]]:
-    """Rows to score, few at a time, with the role each has for every lane."""
+    """Yield rows to score, a few at a time, with their role for every lane."""
     for batch in batches:
         batch.require_labels("test on")
         for start in range(0, len(batch), size):
@@ -590,7 +589,7 @@ def _held_out_pieces(batches: Iterable[Batch], n: int, size: int) -> Iterator[tu
 
 
 def _with_errors(scoring: PredictionScoring, kept: list[Predictions]) -> tuple[Numbers, Numbers]:
-    """The score of every lane, and its standard error from that of ten parts of the rows."""
+    """Return the score of every lane, and its standard error from ten parts of the rows."""
     scores, y = (np.concatenate(parts) for parts in zip(*kept, strict=True))
     lanes = np.moveaxis(scores, 1, 0)
     values = np.array([scoring.function(lane, y) for lane in lanes])

@@ -24,29 +24,29 @@ from thinstream.tuning.counts import ABSENT, HELD_OUT, LEARNED, LaneRanks, LaneT
 class StudyConfig(NamedTuple):
     """The options of a study."""
 
-    algorithm: str  # of trials that name none
+    algorithm: str  # of trials without an algorithm
     folds: int = 0
-    n_features: int = 0  # where it is known before; the lanes grow
+    n_features: int = 0  # if known in advance; the lanes grow
     dtype: str = "float32"
     threads: int = 1
     losses: bool = False
     predictions: bool = False  # whether scores are kept, for `Study.predictions`
     n_passes: int = 1  # rows learned in the first are counted before they are, held-out ones in the last
     final: bool = False  # whether held-out rows are scored by the final models, in a further pass
-    memory: int | None = None  # bytes all lanes may take; None: half of the machine's, or what a GPU has free
-    scale: str | None = None  # how rows are prepared, see `preparing`: once for all lanes
+    memory: int | None = None  # bytes for all lanes; None: half of the machine's memory, or the free memory of a GPU
+    scale: str | None = None  # how rows are prepared, once for all lanes
     normalize: str | None = None
-    classes: int = 2  # of more, each model is one for each class, and the highest score decides
+    classes: int = 2  # with more than two, a model has a lane per class, and the highest score decides
     device: str = "cpu"  # where models live: "cpu", "cuda", or "auto" (see `lanes.devices`)
     ranks: int | None = None  # the role of rows whose scores are kept in bins, for `Study.ranks`
 
     @property
     def n_lanes(self) -> int:
-        """Of each model."""
+        """The number of lanes of a model."""
         return 1 if self.classes == 2 else self.classes
 
     def placed(self, models: int) -> "StudyConfig":
-        """The same with a device that is chosen for so many models, where none was."""
+        """Return the configuration with a device. For "auto", the number of models determines it."""
         device = chosen_device(self.device, models * self.n_lanes, self.threads)
         if device == "cuda":
             require_gpu()
@@ -71,14 +71,14 @@ class Trial(NamedTuple):
     algorithm: str = ""  # "": the algorithm of the study
 
 
-# The models of a study as lanes: of two classes one each, of more one for each class; algorithms side by side.
+# The models of a study as lanes: one per model, or one per model and class with more than two classes.
 
 
 class TrialLanes:
     """Models that learn from the same rows, each as it would alone, bit for bit.
 
-    It has the face of `Lanes`, with models in place of lanes. Models of more than two classes are `OneVsRest`; their
-    scores have a third axis, the class.
+    The interface is that of `Lanes`, with models instead of lanes. With more than two classes, a model has a lane per
+    class, and scores have a third axis, the class.
 
     Examples
     --------
@@ -93,35 +93,35 @@ class TrialLanes:
         self._classes, self._per_model = config.classes, config.n_lanes
         self._parts: list[tuple[Lanes, list[int]]] = []
         for algorithm, numbers in _by_algorithm(config, trials):
-            each = _lanes_of([trials[k] for k in numbers], config.n_lanes)
+            arguments = _lanes_of([trials[k] for k in numbers], config.n_lanes)
             lanes = Lanes(
                 algorithm,
-                each["parameters"],
+                arguments["parameters"],
                 n_features=config.n_features,
                 dtype=config.dtype,
                 grow=True,
-                fit_intercept=each["fit_intercept"],
-                costs=each["costs"],
+                fit_intercept=arguments["fit_intercept"],
+                costs=arguments["costs"],
                 threads=config.threads,
                 device=config.device,
             )
             self._parts.append((lanes, numbers))
         self.dtype = np.dtype(config.dtype)
         self._n_mistakes = np.zeros(len(trials), np.int64)
-        self._on_device: LaneTallies | None = None  # mistakes of more than two classes that are counted there
+        self._on_device: LaneTallies | None = None  # mistakes with more than two classes, counted on the device
 
     @staticmethod
     def estimate_nbytes(config: StudyConfig, trials: Sequence[Trial], width: int) -> int:
-        """Bytes such lanes will take (`nbytes`), without taking them."""
+        """Estimate the memory of such lanes in bytes, without allocating it."""
         total = 0
         for algorithm, numbers in _by_algorithm(config, trials):
-            each = _lanes_of([trials[k] for k in numbers], config.n_lanes)
+            arguments = _lanes_of([trials[k] for k in numbers], config.n_lanes)
             total += Lanes.estimate_nbytes(
                 algorithm,
-                each["parameters"],
+                arguments["parameters"],
                 width,
                 dtype=config.dtype,
-                fit_intercept=each["fit_intercept"],
+                fit_intercept=arguments["fit_intercept"],
                 device=config.device,
             )
         return total
@@ -135,12 +135,12 @@ class TrialLanes:
     def __getitem__(self, k: int) -> Outputs:
         """The outputs of a model, copied."""
         lanes, numbers = next(part for part in self._parts if k in part[1])
-        first, each = numbers.index(k) * self._per_model, range(self._per_model)
-        return Outputs([lanes[first + place] for place in each], n_mistakes=int(self._mistakes[k]))
+        first, own = numbers.index(k) * self._per_model, range(self._per_model)
+        return Outputs([lanes[first + i] for i in own], n_mistakes=int(self._mistakes[k]))
 
     @property
     def _mistakes(self) -> NDArray[np.int64]:
-        """Of models of more than two classes, rows called wrong before they were learned."""
+        """The number of misclassified rows of each model with more than two classes, by progressive scores."""
         return self._n_mistakes if self._on_device is None else self._n_mistakes + self._on_device.learned.mistakes
 
     @property
@@ -155,7 +155,7 @@ class TrialLanes:
 
     @property
     def device(self) -> str:
-        """Where all models are; the CPU where one of them has to be."""
+        """The device of all models: the CPU if one of them needs it."""
         return "cuda" if all(lanes.device == "cuda" for lanes, _ in self._parts) else "cpu"
 
     def learn_counted(
@@ -166,7 +166,7 @@ class TrialLanes:
         roles: NDArray[np.int8],
         count: Callable[..., None],
     ) -> None:
-        """Takes the rows on a device; ``count(scores, y, roles, weight_of, models)`` is given scores there.
+        """Learn the rows on a device, and call ``count(scores, y, roles, weight_of, models)`` there.
 
         ``weight_of`` has the column of a model in ``weights`` and ``roles``. Scores are as `learn` returns them.
         """
@@ -178,14 +178,22 @@ class TrialLanes:
         if self._classes > 2 and self._on_device is None:
             self._on_device = LaneTallies(len(self), self._classes)
         for lanes, numbers in self._parts:
-            place, per = np.array(numbers), self._per_model
+            model_numbers, per = np.array(numbers), self._per_model
             labels = np.tile(np.arange(per, dtype=np.int32), len(numbers))
-            columns = Columns(signs, weights, labels, np.repeat(weight_of[place], per))
+            columns = Columns(signs, weights, labels, np.repeat(weight_of[model_numbers], per))
 
             def seen(
-                these: list[int], scores: Any, sent: list[Any], rows: slice, place: Any = place, per: int = per
+                these: list[int],
+                scores: Any,
+                sent: list[Any],
+                rows: slice,
+                model_numbers: Any = model_numbers,
+                per: int = per,
             ) -> None:
-                models, own = place[np.array(these[::per]) // per], scores  # all lanes of a model are in one block
+                models, own = (
+                    model_numbers[np.array(these[::per]) // per],
+                    scores,
+                )  # all lanes of a model are in one block
                 if per > 1:
                     own = scores.reshape(len(sent[0]), len(models), per)
                 count(own, sent[0], sent[1], weight_of, models)
@@ -195,9 +203,9 @@ class TrialLanes:
             lanes.learn_counted(batch, columns, (y, roles, learned), seen)
 
     def learn(self, batch: Batch, weights: NDArray[np.float64] | None = None) -> NDArray[Any]:
-        """Takes the rows in order, each model by its column of weights (None: all by those of the batch).
+        """Learn the rows in order, each model with its column of weights (None: all with the weights of the batch).
 
-        Returns scores before updates: rows × models, of more than two classes rows × models × classes.
+        Return progressive scores: rows × models or, with more than two classes, rows × models × classes.
         """
         y: Any = batch.require_labels()
         if self._classes == 2:
@@ -214,27 +222,27 @@ class TrialLanes:
         return out
 
     def scores(self, batch: Batch) -> NDArray[Any]:
-        """Those of all models with the weights their next unseen example would meet. Nothing changes."""
+        """Return the scores of all models, without learning."""
         return self._run(len(batch), lambda lanes, numbers: lanes.scores(batch))
 
     def _run(self, rows: int, run: Any) -> NDArray[Any]:
         shape = (-1,) if self._classes == 2 else (-1, self._classes)
         if len(self._parts) == 1:
-            found: NDArray[Any] = run(*self._parts[0])
-            return found.reshape(rows, len(self), *shape[1:])
+            scores: NDArray[Any] = run(*self._parts[0])
+            return scores.reshape(rows, len(self), *shape[1:])
         out = np.empty((rows, len(self), *shape[1:]), self.dtype)
         for lanes, numbers in self._parts:
             out[:, numbers] = run(lanes, numbers).reshape(rows, len(numbers), *shape[1:])
         return out
 
     def keep(self, kept: Sequence[int]) -> None:
-        """Keeps these models, in the order given; the others are dropped and their memory is returned."""
+        """Keep only these models, in this order, and free the memory of the others."""
         parts = []
         for lanes, numbers in self._parts:
             own = [k for k in kept if k in numbers]
             if own:
                 first = [numbers.index(k) * self._per_model for k in own]
-                lanes.keep([place + each for place in first for each in range(self._per_model)])
+                lanes.keep([start + lane for start in first for lane in range(self._per_model)])
                 parts.append((lanes, [list(kept).index(k) for k in own]))
         self._parts, self._n_mistakes, self._on_device = parts, self._mistakes[list(kept)], None
 
@@ -247,20 +255,20 @@ def _columns(weights: NDArray[np.float64] | None, models: list[int], per_model: 
 
 
 def called_classes(scores: NDArray[Any]) -> NDArray[np.intp]:
-    """The class of highest score, on the last axis, the first of several; -1 where a score is none: a model failed."""
+    """Return the class with the highest score on the last axis, or -1 if a score is NaN because its model failed."""
     return np.where(np.isnan(scores).any(axis=-1), -1, np.argmax(scores, axis=-1))
 
 
 def _by_algorithm(config: StudyConfig, trials: Sequence[Trial]) -> list[tuple[str, list[int]]]:
     """Algorithms in the order in which they come, with the numbers of their trials."""
-    found: dict[str, list[int]] = {}
+    numbers: dict[str, list[int]] = {}
     for k, trial in enumerate(trials):
-        found.setdefault(find(trial.algorithm or config.algorithm).name, []).append(k)
-    return list(found.items())
+        numbers.setdefault(find(trial.algorithm or config.algorithm).name, []).append(k)
+    return list(numbers.items())
 
 
 def _lanes_of(trials: Sequence[Trial], per_model: int) -> dict[str, list[Any]]:
-    """What the lanes of these models have, model by model."""
+    """Return the arguments of the lanes of these models, model by model."""
     equal = (Costs(),) * per_model
     return {
         "parameters": [trial.parameters for trial in trials for _ in range(per_model)],
@@ -269,19 +277,18 @@ def _lanes_of(trials: Sequence[Trial], per_model: int) -> dict[str, list[Any]]:
     }
 
 
-# Many models on one stream, each with the rows it may learn from and those held out from it.
+# Many models on one stream, each with learned and held-out rows.
 
 #: Rows × lanes taken at a time, so that scores and masks stay small; a GPU has work for many more.
 CELLS, CELLS_ON_GPU = 1 << 20, 1 << 26
 
 
 class Study:
-    """Lanes that learn from one stream, with what they got right and wrong on learned and on held-out rows.
+    """Lanes that learn from one stream, with counts of right and wrong predictions on learned and on held-out rows.
 
-    Each trial is a lane, of more than two classes a lane for each class, whose highest score decides. Rows of weight 0
-    are counted by nobody. Scales are those of all other rows, whatever lane they are held out from, as they tell
-    nothing of labels. Without roles of its own, row i of the stream is held out from the lanes of split i mod
-    ``folds``.
+    A trial is a lane or, with more than two classes, a lane per class, and the highest score decides. Rows of weight 0
+    are not counted. Scales are computed from all other rows, also from held-out ones, because scales do not depend on
+    labels. Without explicit roles, row i of the stream is held out from the lanes of split i mod ``folds``.
 
     Parameters
     ----------
@@ -313,30 +320,30 @@ class Study:
         self._splits = np.array([trial.split for trial in trials])
 
     def take(self, batch: Batch, roles: NDArray[np.int8] | None = None) -> None:
-        """The next rows. ``roles`` (see `tallies`) has a column per split; by default row number mod ``folds``."""
+        """Learn the next rows. ``roles`` has a column per split (default: row number mod ``folds``)."""
         if self._counts_on_device:
             self._take_on_device(batch, roles)
             return
-        for rows, each in self._pieces(batch, roles):
+        for rows, roles_of_rows in self._pieces(batch, roles):
             assert rows.y is not None
-            weights = (each == LEARNED).astype(np.float64)
+            weights = (roles_of_rows == LEARNED).astype(np.float64)
             if rows.weights is not None:
                 weights *= rows.weights[:, np.newaxis]
             scores = self.lanes.learn(self._prepared(rows), weights)
             if self._again:
-                each[each == LEARNED] = ABSENT
+                roles_of_rows[roles_of_rows == LEARNED] = ABSENT
             else:
                 self.order.update(rows.y)
-            self._count(scores, rows.y, each)
+            self._count(scores, rows.y, roles_of_rows)
 
     @property
     def _counts_on_device(self) -> bool:
-        """Whether scores need not be fetched: counts are all that is asked for."""
+        """Whether scores stay on the device, because only counts are requested."""
         return self.lanes.device == "cuda" and self._kept is None
 
-    def _take_on_device(self, batch: Batch, given: NDArray[np.int8] | None) -> None:
+    def _take_on_device(self, batch: Batch, roles: NDArray[np.int8] | None) -> None:
         batch = self._checked(batch)
-        y, roles, role_of = batch.require_labels(), self._split_roles(batch, given), self._splits.astype(np.int32)
+        y, roles, role_of = batch.require_labels(), self._split_roles(batch, roles), self._splits.astype(np.int32)
         role_of[role_of < 0] += roles.shape[1]
         weights = (roles == LEARNED).astype(np.float64)
         if batch.weights is not None:
@@ -355,7 +362,7 @@ class Study:
         self.rows += len(batch)
 
     def again(self) -> None:
-        """The same rows come once more: held-out rows are counted anew, those learned before no more."""
+        """Start another pass over the same rows: count held-out rows again, and learned rows no more."""
         self.rows, self._again = 0, True
         self.tallies.forget(HELD_OUT)
         if self.ranks is not None and self.ranks.role == HELD_OUT:
@@ -365,13 +372,13 @@ class Study:
 
     def score(self, batch: Batch, roles: NDArray[np.int8] | None = None) -> None:
         """Counts rows as held out that are (by the roles), learning nothing: for a second pass over the same rows."""
-        for rows, each in self._pieces(batch, roles):
+        for rows, roles_of_rows in self._pieces(batch, roles):
             assert rows.y is not None
-            each[each == LEARNED] = ABSENT
-            self._count(self.scores(rows), rows.y, each)
+            roles_of_rows[roles_of_rows == LEARNED] = ABSENT
+            self._count(self.scores(rows), rows.y, roles_of_rows)
 
     def scores(self, rows: Batch) -> NDArray[Any]:
-        """Of all lanes, as they are."""
+        """Return the scores of all lanes, without learning."""
         if self.preparation:
             rows = self.preparation.apply(rows.check(), self.lanes.dtype)
         return self.lanes.scores(rows)
@@ -431,13 +438,13 @@ class Study:
             by_split = self._split_roles(rows, None if roles is None else roles[start:stop])
             yield rows, np.take(by_split, self._splits, axis=1)
 
-    def _split_roles(self, rows: Batch, given: NDArray[np.int8] | None) -> NDArray[np.int8]:
-        """The role of each row for each split, and last (number -1) for models that learn from all."""
-        if given is None:
+    def _split_roles(self, rows: Batch, by_split: NDArray[np.int8] | None) -> NDArray[np.int8]:
+        """The role of by_lane row for by_lane split, and last (number -1) for models that learn from all."""
+        if by_split is None:
             fold = np.arange(self.rows, self.rows + len(rows)) % max(self.folds, 1)
             splits = max(self.folds, int(self._splits.max()) + 1)
-            given = np.where(fold[:, np.newaxis] == np.arange(splits), HELD_OUT, LEARNED)
-        each = np.column_stack([given, np.full(len(rows), LEARNED)]).astype(np.int8)
+            by_split = np.where(fold[:, np.newaxis] == np.arange(splits), HELD_OUT, LEARNED)
+        by_lane = np.column_stack([by_split, np.full(len(rows), LEARNED)]).astype(np.int8)
         if rows.weights is not None:
-            each[rows.weights == 0] = ABSENT
-        return each
+            by_lane[rows.weights == 0] = ABSENT
+        return by_lane

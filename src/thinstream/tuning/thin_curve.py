@@ -118,9 +118,9 @@ def measured(
     ranks = LaneRanks(n_lanes, n_classes, HELD_OUT) if scoring in RANKED else None
     shift, unknown = 0.0 if "log_loss" in scoring else model.threshold, 0
     for batch in _pieces(batches, len(weights) * n_lanes):
-        known = np.flatnonzero(_labels(batch, model) < n_classes)  # models that grow can meet rows of other classes
-        unknown += len(batch) - len(known)
-        batch = batch if len(known) == len(batch) else batch.take(known)
+        kept = np.flatnonzero(_labels(batch, model) < n_classes)  # models that grow can meet rows of other classes
+        unknown += len(batch) - len(kept)
+        batch = batch if len(kept) == len(batch) else batch.take(kept)
         ready, y = whole.ready(batch).narrowed(whole.outputs.n_features), _labels(batch, model)
         scores = np.concatenate([_scores(ready, weights, level, len(tried)) for level in levels], axis=2)
         scores = np.moveaxis(scores + intercepts[:, np.newaxis] - shift, 1, 2)
@@ -214,8 +214,8 @@ def _scores(rows: Batch, weights: NDArray[np.float64], levels: NDArray[np.int64]
     """Return scores without intercept, rows × classes × sizes."""
     owner = np.repeat(np.arange(len(rows)), np.diff(rows.indptr)) * (sizes + 1)
     places = owner + np.tile(levels, weights.shape[1])[rows.indices]
-    found = np.empty((len(rows), len(weights), sizes))
+    scores = np.empty((len(rows), len(weights), sizes))
     for k, w in enumerate(weights.reshape(len(weights), -1)):
         parts = np.bincount(places, w[rows.indices] * rows.values, len(rows) * (sizes + 1))
-        found[:, k] = np.cumsum(parts.reshape(len(rows), sizes + 1)[:, :sizes], axis=1)
-    return found
+        scores[:, k] = np.cumsum(parts.reshape(len(rows), sizes + 1)[:, :sizes], axis=1)
+    return scores

@@ -25,9 +25,7 @@ def compile(  # noqa: A001 (the command's name)
         list[str] | None, argument("Algorithms (default: auto).", metavar="NAME", values=learner_names)
     ] = None,
     everything: Annotated[bool, option("Compile all algorithms and all parsers.", None, "--all")] = False,
-    tuning: Annotated[
-        bool, option("Also compile for tune, path and costs, which takes longer.", None, "--tuning")
-    ] = False,
+    tuning: Annotated[bool, option("Also compile for tune, path and costs, which takes longer.")] = False,
     dtype: Annotated[str, option("float32 (default) or float64.")] = "float32",
     jobs: Annotated[
         int | None, option("The number of processes (default: one per core).", None, "--jobs", "-j", min=1)

@@ -26,7 +26,7 @@ def costs(
 
     For each weight w, two models learn in the same pass. One has ρ = w/(1-w) times the negatives per positive. Its
     metric is w·sensitivity + (1-w)·specificity. The other has ρ = w/(1-w). Its metric is w·false negatives +
-    (1-w)·false positives per 100 rows. All metrics are progressive: each row is predicted before it is learned.
+    (1-w)·false positives per 100 rows. All metrics are progressive: each row is predicted, then learned.
     "constant" is the better of always predicting positive and always predicting negative.
     """
     from thinstream.cli import studies
@@ -76,8 +76,9 @@ def costs(
 
 def _parse_weights(text: str | None) -> tuple[float, ...]:
     try:
-        return () if text is None else tuple(float(part) for part in text.split(","))
+        weights = () if text is None else tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise InvalidParameterError(
-            f"--weights must be numbers between 0 and 1, such as 0.5,0.9, got {text!r}"
-        ) from None
+        weights = (0.0,)
+    if not all(0.0 < weight < 1.0 for weight in weights):
+        raise InvalidParameterError(f"--weights must be numbers between 0 and 1, such as 0.5,0.9, got {text!r}")
+    return weights

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 def datasets(
     name: Annotated[str | None, argument("Show this data set and its files.")] = None,
-    download: Annotated[bool, option("Download it, if it is public.", None, "--download")] = False,
-    verify: Annotated[bool, option("Compare its files with the checksums of the download.", None, "--verify")] = False,
+    download: Annotated[bool, option("Download it, if it is public.")] = False,
+    verify: Annotated[bool, option("Compare its files with the checksums of the download.")] = False,
     folder: Annotated[
         Path | None, option("Download to this folder (default: THINSTREAM_DATA or the cache folder).")
     ] = None,

@@ -1,5 +1,7 @@
 """``thinstream inspect``: show a model file, or the inferred schema of a data file."""
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,13 +26,10 @@ ORDERS = {
 def inspect(
     model: Annotated[Path, argument("A model file, or a data file, to show its inferred columns.")],
     top: Annotated[
-        int,
-        option(
-            "The number of weights to show, the most important first.", None, "--top", "-n", min=0, show_default=True
-        ),
+        int, option("The number of weights to show, the most important first.", None, "--top", "-n", min=0)
     ] = 20,
     plot: Annotated[Path | None, option("Draw a chart of the weights to this file (.png or .svg).")] = None,
-    label: Annotated[str, option("The label column (or key) of a data file.", show_default=True)] = "label",
+    label: Annotated[str, option("The label column (or key) of a data file.")] = "label",
     as_json: Annotated[bool, option("Report in JSON.", None, "--json")] = False,
 ) -> None:
     """Show a model: how it was trained, its sparsity, and its most important features.
@@ -141,12 +140,17 @@ def _facts(model: "Model", linear: "LinearModel") -> dict[str, Any]:
         "budget": _budget(model),
         "feature_space": model.feature_space,
         **{name: choice for name, choice in model.preparation.kinds.items() if choice is not None},
-        "vectors": ", ".join(vector.words for vector in linear.vectors) if linear.others else None,
+        "vectors": ", ".join(_counted(vector.words for vector in linear.vectors)) if linear.others else None,
         "non_zeros": linear.nnz,
         **_sparsity(model, linear),
         "intercept": intercepts[0] if linear.is_binary else intercepts,
     }
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _counted(names: Iterable[str]) -> Iterator[str]:
+    """Yield the distinct names, with the number of times that each occurs if it is more than one."""
+    return (name if count == 1 else f"{name} ({count})" for name, count in Counter(names).items())
 
 
 def _budget(model: "Model") -> dict[str, int] | None:
@@ -171,6 +175,11 @@ def _for_people(model: "Model", facts: dict[str, Any]) -> dict[str, str]:
         texts["budget"] = f"{kept:,} of {limit:,} features, each admitted at occurrence {occurrence}"
     intercepts = facts["intercept"] if isinstance(facts["intercept"], list) else [facts["intercept"]]
     space = describe_space(model.feature_space) if model.feature_space else "column numbers, from 0"
+    if "hashing" in model.feature_space:  # the number of hashed numbers says nothing about the features
+        state = model.compact_state
+        texts["features"] = (
+            "unknown" if state is None else f"{state[0]:,}{'' if model.learner.weights_only else ' that occurred'}"
+        )
     texts |= {"grade": GRADES[facts["grade"]], "top_by": ORDERS[facts["top_by"]]}
     return {**texts, "feature_space": space, "intercept": ", ".join(f"{value:.6g}" for value in intercepts)}
 

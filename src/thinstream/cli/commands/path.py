@@ -1,6 +1,7 @@
 """``thinstream path``: train models from dense to sparse in one pass."""
 
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,9 +50,9 @@ class Choice:
         None
     )
     model: Annotated[Path | None, option("Save the selected model in this file.", PICK, "--model", "-m")] = None
-    weights_only: Annotated[
-        bool, option("Save non-zero weights only. The model cannot continue to learn.", PICK, "--weights-only")
-    ] = False
+    weights_only: Annotated[bool, option("Save non-zero weights only. The model cannot continue to learn.", PICK)] = (
+        False
+    )
 
     def scored(self, algorithm: str, parameters: dict[str, Any]) -> "Choice":
         """Return the choice with a metric, by default that of the loss."""
@@ -83,7 +84,6 @@ def path(
         option(
             "The range, such as 1e-6..1. A missing end is estimated from the first 4000 rows.",
             SWEEP,
-            "--l1",
             metavar="LOW..HIGH",
         ),
     ] = None,
@@ -102,7 +102,7 @@ def path(
 ) -> None:
     """Train models with increasing l1 in one pass, show their errors and select one.
 
-    The table has a line per model with its progressive metrics (each row is predicted before it is learned) and the
+    The table has a line per model with its progressive metrics (each row is predicted, then learned) and the
     error of the final model on held-out rows. An asterisk marks the selected model.
     """
     from thinstream.algorithms.registry import find
@@ -119,8 +119,7 @@ def path(
     choice = choice.scored(algorithm, parameters)
     check_metric(choice.scoring, 2 if reading.classes is None else len(reading.classes))
     check_rule(choice.pick, choice.limits())
-    sweep = Sweep(n, *_parse_ends(l1), holdout)
-    sweep.check()
+    sweep = Sweep(n, *_parse_ends(l1), holdout).check()
     if "l1" not in {parameter.name for parameter in find(algorithm).parameters}:
         raise InvalidParameterError(f"{find(algorithm).name} has no l1 to sweep")
     studies.require_study_outputs([*data, *(test or [])], study, choice.model)
@@ -174,7 +173,9 @@ def _parse_ends(text: str | None) -> tuple[float | None, float | None]:
     try:
         low, high = (float(part) if part else None for part in text.split(".."))
     except ValueError:
-        raise InvalidParameterError(f"--l1 must be two numbers > 0, such as 1e-6..1, got {text!r}") from None
+        low = high = -1.0
+    if any(end is not None and not 0.0 < end < inf for end in (low, high)) or (low and high and low >= high):
+        raise InvalidParameterError(f"--l1 must be LOW..HIGH, two numbers > 0 such as 1e-6..1, got {text!r}")
     return low, high
 
 

@@ -27,34 +27,22 @@ def serve(
         ),
     ] = None,
     data: Annotated[
-        Path,
-        option("The folder of journals and checkpoints, created if needed.", DURABLE, metavar="DIR", show_default=True),
+        Path, option("The folder of journals and checkpoints, created if needed.", DURABLE, metavar="DIR")
     ] = Path("thinstream-data"),
     new: Annotated[
         list[str] | None,
-        option("Create a model: NAME:ALGORITHM, or NAME:ALGORITHM:NEG,POS (default: 0,1). Repeatable.", None),
+        option("Create a model: NAME:ALGORITHM, or NAME:ALGORITHM:NEG,POS (default: 0,1). Repeatable."),
     ] = None,
     bits: Annotated[
-        int,
-        option(
-            "Hash feature names of new models into 2^BITS columns. 0: features are numbers.",
-            None,
-            min=0,
-            max=31,
-            show_default=True,
-        ),
+        int, option("Hash feature names of new models into 2^BITS columns. 0: features are numbers.", min=0, max=31)
     ] = 18,
-    allow_empty: Annotated[
-        bool, option("Start without a model. The server is not ready until one is loaded.", None, "--allow-empty")
-    ] = False,
+    allow_empty: Annotated[bool, option("Start without a model. The server is not ready until one is loaded.")] = False,
     on_retrained: Annotated[
         str,
         option(
             "If a model file has changed since it was deployed: refuse to start (default), add it as a challenger, or "
             "replace the model and save the previous one as a version.",
-            None,
-            metavar="refuse|challenge|replace",
-            values=lambda: ("refuse", "challenge", "replace"),
+            values=("refuse", "challenge", "replace"),
         ),
     ] = "refuse",
     source: Annotated[
@@ -62,7 +50,6 @@ def serve(
         option(
             "Also learn from messages of a broker: redis://…, nats://…, kafka://…. With several models, write "
             "NAME=ADDRESS. Repeatable.",
-            None,
             metavar="[NAME=]ADDRESS",
         ),
     ] = None,
@@ -71,17 +58,14 @@ def serve(
         option(
             "With --source, if the broker has removed messages before they were read: stop the source (default), or "
             "continue without them and report how many are missing.",
-            None,
-            metavar="stop|continue",
-            values=lambda: ON_GAP,
+            values=ON_GAP,
         ),
     ] = "stop",
-    workers: Annotated[int, option("The number of processes that predict.", None, min=1, show_default=True)] = 1,
+    workers: Annotated[int, option("The number of processes that predict.", min=1)] = 1,
     host: Annotated[
-        str,
-        option("Address to listen on. Addresses that other machines reach need --tokens.", ACCESS, show_default=True),
+        str, option("Address to listen on. Addresses that other machines reach need --tokens.", ACCESS)
     ] = "127.0.0.1",
-    port: Annotated[int, option("The port. 0: any free port.", ACCESS, min=0, max=65535, show_default=True)] = 8000,
+    port: Annotated[int, option("The port. 0: any free port.", ACCESS, min=0, max=65535)] = 8000,
     tokens: Annotated[
         Path | None,
         option(
@@ -92,16 +76,9 @@ def serve(
     ] = None,
     certificate: Annotated[Path | None, option("The TLS certificate.", ACCESS)] = None,
     key: Annotated[Path | None, option("The key of the TLS certificate.", ACCESS)] = None,
-    log: Annotated[bool, option("Log each request, without its body.", CONFIGURATION, "--log")] = False,
+    log: Annotated[bool, option("Log each request, without its body.", CONFIGURATION)] = False,
     log_format: Annotated[
-        str,
-        option(
-            "The format of the log on standard error.",
-            CONFIGURATION,
-            metavar="text|json",
-            show_default=True,
-            values=lambda: ("text", "json"),
-        ),
+        str, option("The format of the log on standard error.", CONFIGURATION, values=("text", "json"))
     ] = "text",
     config: Annotated[
         Path | None,
@@ -112,53 +89,37 @@ def serve(
         ),
     ] = None,
     print_config: Annotated[
-        bool, option("Print all options as TOML with the source of each, and exit.", CONFIGURATION, "--print-config")
+        bool, option("Print all options as TOML with the source of each, and exit.", CONFIGURATION)
     ] = False,
-    checkpoint: Annotated[
-        float, option("Seconds between two checkpoints.", DURABLE, "--checkpoint-seconds", min=0.1, show_default=True)
-    ] = 60.0,
+    checkpoint_seconds: Annotated[float, option("Seconds between two checkpoints.", DURABLE, min=0.1)] = 60.0,
     archive: Annotated[
-        bool, option("Archive learned journal entries as caches that `thinstream train` reads.", DURABLE, "--archive")
+        bool, option("Archive learned journal entries as caches that `thinstream train` reads.", DURABLE)
     ] = False,
     version_rows: Annotated[
         int | None, option("Save a version after this number of rows (default: by time).", DURABLE, min=1)
     ] = None,
     version_seconds: Annotated[
-        float, option("Save a version after this number of seconds. 0: never.", DURABLE, min=0.0, show_default=True)
+        float, option("Save a version after this number of seconds. 0: never.", DURABLE, min=0.0)
     ] = 600.0,
-    versions: Annotated[int, option("The number of versions to keep.", DURABLE, min=1, show_default=True)] = 10,
-    keep: Annotated[
-        int, option("The maximum number of rows that wait for their labels.", DURABLE, min=1, show_default=True)
-    ] = 1_000_000,
-    wait: Annotated[
+    versions: Annotated[int, option("The number of versions to keep.", DURABLE, min=1)] = 10,
+    keep: Annotated[int, option("The maximum number of rows that wait for their labels.", DURABLE, min=1)] = 1_000_000,
+    wait_seconds: Annotated[
         float | None,
-        option(
-            "How long a row may wait for its label, in seconds (default: no limit).",
-            DURABLE,
-            "--wait-seconds",
-            min=0.001,
-        ),
+        option("How long a row may wait for its label, in seconds (default: no limit).", DURABLE, min=0.001),
     ] = None,
-    keep_bytes: Annotated[
-        int, option("The maximum size of all waiting rows, in bytes.", DURABLE, min=1, show_default=True)
-    ] = 1 << 30,
+    keep_bytes: Annotated[int, option("The maximum size of all waiting rows, in bytes.", DURABLE, min=1)] = 1 << 30,
     recover: Annotated[
         bool,
         option(
             "Continue with a journal and a checkpoint that don't match, for example after a restored copy, and "
             "quarantine damaged entries. The old journal stays next to the new one.",
             DURABLE,
-            "--recover",
         ),
     ] = False,
-    body: Annotated[
-        int, option("The maximum size of a request, in bytes.", LIMITS, "--max-body", min=1, show_default=True)
-    ] = 16 << 20,
-    rows: Annotated[
-        int, option("The maximum number of rows in a request.", LIMITS, "--max-rows", min=1, show_default=True)
-    ] = 10_000,
+    body: Annotated[int, option("The maximum size of a request, in bytes.", LIMITS, "--max-body", min=1)] = 16 << 20,
+    rows: Annotated[int, option("The maximum number of rows in a request.", LIMITS, "--max-rows", min=1)] = 10_000,
     features: Annotated[
-        int, option("The maximum number of features in a row.", LIMITS, "--max-features", min=1, show_default=True)
+        int, option("The maximum number of features in a row.", LIMITS, "--max-features", min=1)
     ] = 1_000_000,
     request_features: Annotated[
         int,
@@ -167,7 +128,6 @@ def serve(
             LIMITS,
             "--max-request-features",
             min=1,
-            show_default=True,
         ),
     ] = 4_000_000,
     model_bytes: Annotated[
@@ -177,22 +137,13 @@ def serve(
             LIMITS,
             "--max-model-bytes",
             min=1,
-            show_default=True,
         ),
     ] = 1 << 30,
     require_columns: Annotated[
-        bool,
-        option(
-            "For models trained on a table, reject rows with missing or additional columns.",
-            LIMITS,
-            "--require-columns",
-        ),
+        bool, option("For models trained on a table, reject rows with missing or additional columns.", LIMITS)
     ] = False,
     connections: Annotated[
-        int,
-        option(
-            "The maximum number of connections of a process.", LIMITS, "--max-connections", min=1, show_default=True
-        ),
+        int, option("The maximum number of connections of a process.", LIMITS, "--max-connections", min=1)
     ] = 1000,
     per_address: Annotated[
         int | None,
@@ -255,43 +206,19 @@ def _serve(options: SimpleNamespace) -> int:
     with paths.held():
         retrained: dict[str, tuple[str, str, str]] = {}
         names = register(paths, options.models or (), options.new or (), options.bits, retrained, options.on_retrained)
-        listening = Listening(
-            options.host,
-            options.port,
-            options.workers,
-            options.tokens,
-            options.certificate,
-            options.key,
-            options.log,
-            connections=options.connections,
-        )
-        settings = Settings(
-            options.keep,
-            options.wait,
-            checkpoint_seconds=options.checkpoint,
-            archive=options.archive,
-            sources=by_model(options.source or [], names, options.on_gap),
-            versions=options.versions,
-            version_rows=options.version_rows,
-            version_seconds=options.version_seconds or None,
-            keep_bytes=options.keep_bytes,
-            recover=options.recover,
-            retrained=retrained,
-            log_format=options.log_format,
-        )
-        limits = Limits(
-            options.body,
-            options.rows,
-            options.features,
-            options.request_features,
-            options.model_bytes,
-            per_address=options.per_address,
-            require_columns=options.require_columns,
-        )
+        listening, limits = _fill(Listening, options), _fill(Limits, options)
+        sources = by_model(options.source or [], names, options.on_gap)
+        settings = _fill(Settings, options, sources=sources, retrained=retrained)
+        settings = settings._replace(version_seconds=options.version_seconds or None)
         server = Supervisor(paths, names, listening, settings, limits)
         set_up(options.log_format)
         line = f"serving {', '.join(names) or 'no model yet'} on {server.address}"
         return server.run(lambda: print(line, flush=True) if options.log_format == "text" else None)
+
+
+def _fill(group: Any, options: SimpleNamespace, **more: Any) -> Any:
+    """Return a named tuple with the options of the same names."""
+    return group(**{name: value for name, value in vars(options).items() if name in group._fields}, **more)
 
 
 # The configuration: the command line, then environment variables, then a TOML file, then defaults.

@@ -25,7 +25,6 @@ def thin(
         option(
             "The number of features to keep. With several numbers, such as 30,100,300, the command prints a table and "
             "writes a file for each, with the number in its name.",
-            None,
             metavar="N",
         ),
     ] = None,
@@ -34,7 +33,6 @@ def thin(
         option(
             "Labeled rows to train the thin model on, usually the training rows. Separate files with commas. They are "
             "read several times.",
-            None,
             metavar="FILES",
         ),
     ] = None,
@@ -43,7 +41,6 @@ def thin(
         option(
             "Labeled rows that the model has not learned. Separate files with commas. They determine the number of "
             "features and, without --refit, their importance.",
-            None,
             metavar="FILES",
         ),
     ] = None,
@@ -51,16 +48,14 @@ def thin(
         str | None,
         option(
             "The metric for --on: log_loss (default), average_precision (default without probabilities), auc, error, "
-            "balanced_accuracy, f1, precision, recall or jaccard.",
-            None,
+            "balanced_accuracy, f1, precision, recall or jaccard."
         ),
     ] = None,
     plot: Annotated[
-        Path | None, option("With --refit, draw errors against sizes to this file (.png, .svg or .html).", None)
+        Path | None, option("With --refit, draw errors against sizes to this file (.png, .svg or .html).")
     ] = None,
     l1_path: Annotated[
-        Path | None,
-        option("A table from `thinstream path --csv`, to draw its l1 models in the same chart.", None, "--l1-path"),
+        Path | None, option("A table from `thinstream path --csv`, to draw its l1 models in the same chart.")
     ] = None,
 ) -> None:
     """Keep the most important features of a model. The thin model cannot continue to learn.

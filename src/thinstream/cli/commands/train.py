@@ -50,7 +50,7 @@ class Training:
         Path | None, option("Save the model in this file (default: print metrics only).", MODEL, "--model", "-m")
     ] = None
     weights_only: Annotated[
-        bool, option("Save only non-zero weights: a small file that cannot continue to learn.", MODEL, "--weights-only")
+        bool, option("Save only non-zero weights: a small file that cannot continue to learn.", MODEL)
     ] = False
     nnz: Annotated[
         str | None,
@@ -58,7 +58,6 @@ class Training:
             "After training, refit a thin model with N features, and save it instead. With several numbers, such as "
             "30,100,300, print a table and save a model for each. The files are read several times.",
             MODEL,
-            "--nnz",
             metavar="N",
         ),
     ] = None
@@ -69,19 +68,10 @@ class Training:
     intercept: Intercept = None
     calibrate: Annotated[
         bool,
-        option(
-            "Calibrate the scores, so that predict --proba gives probabilities. Auto is always calibrated.",
-            MODEL,
-            "--calibrate",
-        ),
+        option("Calibrate the scores, so that predict --proba gives probabilities. Auto is always calibrated.", MODEL),
     ] = False
     grow_classes: Annotated[
-        bool,
-        option(
-            "Add a class when a new label occurs. The model is the same as with --classes.",
-            MODEL,
-            "--grow-classes",
-        ),
+        bool, option("Add a class when a new label occurs. The model is the same as with --classes.", MODEL)
     ] = False
     scale: Scale = None
     normalize: Normalize = None
@@ -152,24 +142,18 @@ class Training:
     ] = None
     device: Device = "auto"
     cache: Annotated[
-        bool,
-        option("Write a binary copy next to the data (FILE.cache), and read it in later runs.", "Reading", "--cache"),
+        bool, option("Write a binary copy next to the data (FILE.cache), and read it in later runs.", "Reading")
     ] = False
     monitor: Annotated[
         str | None,
-        option(
-            "Report when the error rises (drift): adwin, ddm, page-hinkley, or several with commas.",
-            WATCHING,
-            "--monitor",
-        ),
+        option("Report when the error rises (drift): adwin, ddm, page-hinkley, or several with commas.", WATCHING),
     ] = None
     plot: Annotated[Path | None, option("Draw the error along the stream to this file (.png or .svg).", WATCHING)] = (
         None
     )
-    live: Annotated[
-        bool,
-        option("Serve a live dashboard for this run on localhost and print its URL.", WATCHING, "--live"),
-    ] = False
+    live: Annotated[bool, option("Serve a live dashboard for this run on localhost and print its URL.", WATCHING)] = (
+        False
+    )
     live_port: Annotated[
         int, option("The port of the live dashboard (default: any free port).", WATCHING, min=0, max=65535)
     ] = 0
@@ -179,7 +163,7 @@ class Training:
     checkpoint: Annotated[Path | None, option("The checkpoint file (default: MODEL.checkpoint).", CHECKPOINTS)] = None
     checkpoint_every: Annotated[int | None, option("Rows between two checkpoints.", CHECKPOINTS, min=1)] = None
     checkpoint_seconds: Annotated[float | None, option("Seconds between two checkpoints.", CHECKPOINTS, min=0.0)] = None
-    resume: Annotated[bool, option("Resume from the checkpoint, if it exists.", CHECKPOINTS, "--resume")] = False
+    resume: Annotated[bool, option("Resume from the checkpoint, if it exists.", CHECKPOINTS)] = False
 
     def __post_init__(self) -> None:
         take_tfidf(self)

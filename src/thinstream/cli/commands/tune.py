@@ -56,29 +56,22 @@ class Search:
     ] = None
     seed: Annotated[int, option("The random seed for --random (default 0).", SEARCH, min=0)] = 0
     eliminate: Annotated[
-        bool, option("Drop candidates early if they are significantly worse than the best.", SEARCH, "--eliminate")
+        bool, option("Drop candidates early if they are significantly worse than the best.", SEARCH)
     ] = False
     paper: Annotated[
         bool,
         option(
             "Use the protocol of the papers: their grid at l1 = 0 with 5 folds, then a sweep of l1 for the best.",
             SEARCH,
-            "--paper",
         ),
     ] = False
     folds: Annotated[
         int, option("The number of folds. Row i is held out from fold i mod FOLDS (default 5).", JUDGING, min=2)
     ] = 5
     progressive: Annotated[
-        bool,
-        option(
-            "Train one model per candidate without folds, and compare progressive scores.", JUDGING, "--progressive"
-        ),
+        bool, option("Train one model per candidate without folds, and compare progressive scores.", JUDGING)
     ] = False
-    final: Annotated[
-        bool,
-        option("Score held-out rows with the final models, in a second pass.", JUDGING, "--final"),
-    ] = False
+    final: Annotated[bool, option("Score held-out rows with the final models, in a second pass.", JUDGING)] = False
     scoring: Annotated[
         str,
         option(

@@ -26,7 +26,7 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     row, plus the intercept. If there are ``scales``, values are divided by them only for the length, and columns
     without a scale do not count in it. A length of 0 counts as 1.
 
-    If a model has several vectors, the others are in ``beside``, each with its own ``normalize``, ``scales`` and
+    If a model has several vectors, the others are in ``others``, each with its own ``normalize``, ``scales`` and
     weights. Their sums of weights times values, divided by their lengths, are added to the score.
 
     With ``products``, rows are first extended by products of features: ``features`` lists columns, the first in slot 1.
@@ -57,7 +57,7 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     if model.scales is not None:
         members["scales"] = _scales(model.scales)
     if model.others:
-        members["beside"] = _list(_object(_other(vector, model)) for vector in model.others)
+        members["others"] = _list(_object(_other(vector, model)) for vector in model.others)
     lines = ",\n".join(f'  "{key}": {value}' for key, value in members.items())
     file.write(f"{{\n{lines}\n}}\n".encode("ascii"))
 

@@ -36,6 +36,20 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
     file.write(graph.SerializeToString(deterministic=True))
 
 
+def inputs_of(model: LinearModel) -> str:
+    """Describe the inputs of the graph for the person who exports it."""
+    text = (
+        "inputs: indices (int64) and values, each rows × k, with the non-zeros of each row. Shorter rows are padded "
+        "with value 0"
+    )
+    if "hashing" not in model.feature_space:
+        return f"{text}. Columns count from 0"
+    return (
+        f"{text}. The model has named features, and indices are their hashed numbers. ONNX has no operator that hashes "
+        "text, so the graph cannot read the columns of a table. To score them, export to .js, .h or --format sql_table"
+    )
+
+
 #: A node: operator, inputs, output, attributes.
 _Node = tuple[str, list[str], str, dict[str, Any]]
 

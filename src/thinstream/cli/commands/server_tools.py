@@ -1,12 +1,90 @@
-"""``thinstream models``: manage the models of a server, their versions and challengers."""
+"""``thinstream backup``, ``load`` and ``models``: copy, measure and manage a server."""
 
 import time
+from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any
 
 from thinstream.cli.options import TokenFile, advice_for, argument, option, token_of
 from thinstream.cli.terminal import printable
 from thinstream.errors import InvalidParameterError, listed
+
+
+def backup(
+    data: Annotated[Path, argument("The folder of the server (its --data).", metavar="DATA")],
+    target: Annotated[Path, argument("A new folder for the copy.", metavar="TARGET")],
+) -> None:
+    """Copy the folder of a server, also while the server runs.
+
+    Other tools can copy a journal and a checkpoint that don't match. To restore the copy, stop the server and start it
+    with the copy: thinstream serve --data TARGET.
+    """
+    from thinstream.serve import require_packages
+
+    require_packages()
+    from thinstream.serve.folders import ServerPaths, back_up
+
+    names = back_up(ServerPaths(data), target)
+    print(f"backed up {', '.join(names)} to {target}")
+
+
+def load(
+    url: Annotated[str, argument("The address of the server, such as http://127.0.0.1:8000.")],
+    data: Annotated[
+        list[str],
+        argument("Data files in the format of the model: libsvm, VW, JSON Lines or CSV. .csv and .tsv have a header."),
+    ],
+    rate: Annotated[float | None, option("Requests per second (default: as many as possible).", min=0.01)] = None,
+    batch: Annotated[int, option("Rows per request.", min=1)] = 1,
+    connections: Annotated[int, option("The number of connections.", min=1)] = 8,
+    predict: Annotated[bool, option("Send /predict requests instead of /learn requests.")] = False,
+    model: Annotated[str | None, option("The name of the model, if the server has several.")] = None,
+    token: TokenFile = None,
+    json: Annotated[bool, option("Print JSON.")] = False,
+) -> int:
+    """Send rows to a server and measure response times.
+
+    The server learns the rows, unless you pass --predict. Do not use a production model. Latencies count from the time
+    when a request was due. Requests that the server postpones are sent again with the same key. If requests fail, the
+    command prints the first reason and exits with code 1. It stops if the token is missing or not allowed to learn.
+    """
+    from thinstream.cli.render import say, show_json
+    from thinstream.serve.load_test import FINAL, Load, batched, require_some
+
+    sender = Load(url, "/predict" if predict else "/learn", model, token_of(token), connections, rate)
+    lines = chain.from_iterable(_lines(path) for path in data)
+    outcome = require_some(sender.run(batched(lines, batch)))
+    totals = outcome.as_dict()
+    if json:
+        show_json(totals)
+    else:
+        print(
+            f"{totals['requests']:,} requests in {totals['seconds']} s, {totals['requests_per_second']:,} per second; "
+            f"{totals['rows_acknowledged']:,} rows acknowledged, {totals['sent_again']:,} requests sent again"
+        )
+        print("milliseconds: " + ", ".join(f"{name} {value}" for name, value in totals["milliseconds"].items()))
+        print("statuses: " + ", ".join(f"{status}: {count:,}" for status, count in totals["statuses"].items()))
+    first = outcome.first
+    if first is None:
+        return 0
+    failed = sum(outcome.statuses.values()) - outcome.statuses[200]
+    ended = ", and the test was stopped" if any(status in FINAL for status in outcome.statuses) else ""
+    say(
+        f"thinstream: {failed:,} of {totals['requests']:,} requests failed{ended}. The first error: "
+        f"{first.reason} ({first.status}){advice_for(first.status)}"
+    )
+    return 1
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    """Return the rows of a file, without the header."""
+    from thinstream.data.formats import format_of
+    from thinstream.data.sources import text_rows
+
+    lines = (line.rstrip(b"\r") for some in text_rows([path], None, 1 << 28, None) for line in some)
+    return islice(lines, 1 if format_of(path) in ("csv", "tsv") else 0, None)
+
 
 #: Actions, and the arguments that follow them.
 ACTIONS = {
@@ -28,15 +106,15 @@ def models(
         list[str] | None,
         argument("The name of a model, then versions (numbers or now) or a challenger.", metavar="NAME"),
     ] = None,
-    url: Annotated[str, option("The address of the server.", None, show_default=True)] = "http://127.0.0.1:8000",
+    url: Annotated[str, option("The address of the server.")] = "http://127.0.0.1:8000",
     token: TokenFile = None,
     algorithm: Annotated[
         str | None, option("Add a new model with this algorithm as a challenger.", _CHALLENGER, "--algorithm", "-a")
     ] = None,
     set: Annotated[  # noqa: A002 (the option's word)
-        list[str] | None, option("A parameter of the new model: NAME=VALUE. Repeatable.", _CHALLENGER, "--set")
+        list[str] | None, option("A parameter of the new model: NAME=VALUE. Repeatable.", _CHALLENGER)
     ] = None,
-    json: Annotated[bool, option("Print JSON.", None, "--json")] = False,
+    json: Annotated[bool, option("Print JSON.")] = False,
 ) -> None:
     """List the models of a server, save, compare and restore versions, and add and promote challengers.
 
