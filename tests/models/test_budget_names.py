@@ -19,9 +19,9 @@ from thinstream.data.text.csv import CSV
 from thinstream.data.text.jsonl import JSONLines
 from thinstream.data.text.vw import VW
 from thinstream.errors import InvalidInputError
-from thinstream.models.budget import COLLISIONS
 from thinstream.models.file import read, write
 from thinstream.models.model import Model
+from thinstream.models.slots import COLLISIONS
 from thinstream.models.thin import thin
 from thinstream.serve.shared_memory import Parts, Shared, publish, without_weights
 

@@ -69,6 +69,11 @@ def extra_size(rule: Any) -> int:
     return int(rule.extra_size()) if hasattr(rule, "extra_size") else len(rule.extra())
 
 
+def is_plain(rule: Any) -> bool:
+    """Return whether a rule updates each coordinate independently of its number and of the number of features."""
+    return not (rule.needs_dimension() or is_full(rule) or extra_size(rule))
+
+
 def widen_covariance(rule: Any, packed: NDArray[Any], width: int) -> NDArray[Any]:
     """Return the packed matrix for at least ``width`` coordinates. New ones have the initial variance."""
     return Matrix(packed).grown(width, float(rule.variance(rule.fresh()))).packed

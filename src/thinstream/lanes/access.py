@@ -1,7 +1,7 @@
 """Reading and writing the records of one lane in arrays where the lanes of a field lie side by side.
 
-As in `engine.records`, the code for a record is generated from its class; here every function takes the lane, too. What
-takes arrays is inlined by numba itself: a call would count references to them.
+As in `engine.records`, the code for a record is generated from its class; here every function also has the lane as
+an argument. numba itself inlines functions of arrays: a call would count references to them.
 
 On the stack the loop keeps three arrays, rows × lanes: in the model's precision, in 64 bits, and of whole numbers. The
 records of a lane (its parameters, its round, its totals) have fixed rows in them.
@@ -20,7 +20,7 @@ from thinstream.jit import compiles, scalar
 
 U0 = np.uint64(0)
 
-# Rows of what is on the stack in the model's precision: four sums of the score, four of the confidence, …
+# Rows of the stack's array in the model's precision: four sums of the score, four of the confidence, …
 V = np.uint64(4)
 OUT, SIZE, STRENGTH, PRESENT, UPDATED, UNSURE = range(8, 14)
 # and in 64 bits: the cumulative loss, the rule's own totals, …
@@ -37,20 +37,20 @@ WHOLES, COUNTS = 8, 16
 
 @cache
 def numbers_of(rule: Any) -> tuple[list[str], list[str]]:
-    """Names of the parameters lanes may differ in, real and whole; the others, codes and kinds, a block shares."""
-    found = [
+    """Return the names of the parameters in which lanes may differ, real and whole; a block shares the others."""
+    names = [
         p.name for p in declared(rule).parameters if p.name in rule._fields and not isinstance(p.constraint, OneOf)
     ]
     hints = get_type_hints(rule)
-    return [name for name in found if hints[name] is float], [name for name in found if hints[name] is int]
+    return [name for name in names if hints[name] is float], [name for name in names if hints[name] is int]
 
 
-def _places(record: Any) -> list[str]:
-    """Where each field of coordinate ``j`` stands, as source text over flat arrays; all numbers are unsigned."""
+def _positions(record: Any) -> list[str]:
+    """Return the position of each field of coordinate ``j`` in flat arrays, as source text of unsigned numbers."""
     fields, clocks = field_names(record)
-    place = {n: f"state[(j * uint64({len(fields)}) + uint64({i})) * lanes + lane]" for i, n in enumerate(fields)}
-    place |= {n: f"clocks[(j * uint64({len(clocks)}) + uint64({i})) * lanes + lane]" for i, n in enumerate(clocks)}
-    return [place[name] for name in record._fields]
+    position = {n: f"state[(j * uint64({len(fields)}) + uint64({i})) * lanes + lane]" for i, n in enumerate(fields)}
+    position |= {n: f"clocks[(j * uint64({len(clocks)}) + uint64({i})) * lanes + lane]" for i, n in enumerate(clocks)}
+    return [position[name] for name in record._fields]
 
 
 def _require_rows(record: Any, needed: int, have: int) -> None:
@@ -64,13 +64,13 @@ def _require_rows(record: Any, needed: int, have: int) -> None:
 @cache
 def _reader(rule: Any) -> Any:
     record = declared(rule).coordinate
-    return generate("p, state, clocks, j, lane, lanes", _places(record), record)
+    return generate("p, state, clocks, j, lane, lanes", _positions(record), record)
 
 
 @cache
 def _writer(rule: Any) -> Any:
     record = declared(rule).coordinate
-    lines = [f"{place} = f.{name}" for name, place in zip(record._fields, _places(record), strict=True)]
+    lines = [f"{position} = f.{name}" for name, position in zip(record._fields, _positions(record), strict=True)]
     return generate("p, state, clocks, j, lane, lanes, f", lines)
 
 
@@ -85,9 +85,9 @@ def _rule_reader(rule: Any) -> Any:
     reals, wholes = numbers_of(rule)
     _require_rows(rule, len(reals), ROWS - PARAMETERS)
     _require_rows(rule, len(wholes), COUNTS - WHOLES)
-    place = {name: f"reals[{PARAMETERS + i}, lane]" for i, name in enumerate(reals)}
-    place |= {name: f"wholes[{WHOLES + i}, lane]" for i, name in enumerate(wholes)}
-    return generate("p, reals, wholes, lane", [place.get(name, f"p.{name}") for name in rule._fields], rule)
+    position = {name: f"reals[{PARAMETERS + i}, lane]" for i, name in enumerate(reals)}
+    position |= {name: f"wholes[{WHOLES + i}, lane]" for i, name in enumerate(wholes)}
+    return generate("p, reals, wholes, lane", [position.get(name, f"p.{name}") for name in rule._fields], rule)
 
 
 @cache
@@ -119,52 +119,52 @@ def _totals_writer(rule: Any) -> Any:
     return generate("p, totals, lane, own", lines)
 
 
-# What the loop calls.
+# The functions that the loop calls.
 
 
 @calls(_reader, inline="always")
 def read(p: Any, state: Any, clocks: Any, j: Any, lane: Any, lanes: Any) -> Any:
-    """Coordinate j of a lane."""
+    """Return coordinate j of a lane."""
 
 
 @calls(_writer, inline="always")
 def write(p: Any, state: Any, clocks: Any, j: Any, lane: Any, lanes: Any, f: Any) -> None:
-    """Coordinate j of a lane becomes ``f``."""
+    """Write ``f`` to coordinate j of a lane."""
 
 
 @calls(_chooser)
 def choose(p: Any, on: Any, new: Any, old: Any) -> Any:
-    """``new`` where ``on``, else ``old``."""
+    """Return ``new`` if ``on``, else ``old``."""
 
 
 @calls(_rule_reader, inline="always")
 def read_rule(p: Any, reals: Any, wholes: Any, lane: Any) -> Any:
-    """The rule of a lane: its numbers from the arrays, kinds and codes from p."""
+    """Return the rule of a lane: its numbers from the arrays, other parameters from p."""
 
 
 @calls(_round_writer, inline="always")
 def write_round(record: Any, reals: Any, clocks: Any, lane: Any) -> None:
-    """A round's scalars into arrays, a row per field: all in 64 bits, and what is no clock in the model's, too."""
+    """Write a round's scalars into arrays, a row per field: in 64 bits, and all but clocks in the model's precision."""
 
 
 @calls(_round_reader, inline="always")
 def read_round(record: Any, reals: Any, clocks: Any, lane: Any) -> Any:
-    """The round of a lane; ``record`` is any of its class."""
+    """Return the round of a lane; ``record`` is any record of its class."""
 
 
 @calls(_totals_reader, inline="always")
 def read_totals(p: Any, totals: Any, lane: Any) -> Any:
-    """A lane's own totals, which stand behind its cumulative loss."""
+    """Return a lane's own totals, which follow its cumulative loss."""
 
 
 @calls(_totals_writer, inline="always")
 def write_totals(p: Any, totals: Any, lane: Any, own: Any) -> None:
-    """A lane's own totals become ``own``."""
+    """Write ``own`` to a lane's own totals."""
 
 
 @scalar
 def nonzero_at(rows: Any, a: Any, k: Any) -> Any:
-    """Value and coordinate of number k of the row that begins at a; the constant is number 0 where there is one."""
+    """Return value and coordinate of number k of the row that begins at a. A constant is number 0."""
     offset = np.uint64(rows.offset)
     if k < offset:
         return rows.values.dtype.type(1), U0
@@ -173,15 +173,15 @@ def nonzero_at(rows: Any, a: Any, k: Any) -> Any:
 
 # Scratch arrays on the stack of compiled code.
 #
-# LLVM knows that memory on the stack is none of the arguments' memory. Loops that read numbers from it and write to the
-# state need no check, at every non-zero, that the two do not overlap.
+# LLVM knows that memory on the stack does not overlap with that of arguments. Loops that read from it and write to
+# the state need no check, at every non-zero, that the two do not overlap.
 
 #: Bytes of a cache line, where each array begins.
 LINE = 64
 
 
 def stack(like: Any, rows: int, columns: int) -> Any:
-    """An array of rows × columns with the dtype of ``like``, its content arbitrary; gone when the caller returns."""
+    """Return an array of rows × columns with the dtype of ``like`` and arbitrary content, until the caller returns."""
     return np.empty((max(rows, 1), columns), like.dtype)
 
 
@@ -197,7 +197,7 @@ def _stack_compiled(like: Any, rows: Any, columns: Any) -> Any:
 
 @cache
 def _lowered_stack() -> Any:
-    """The same in LLVM."""
+    """Return `stack` in LLVM."""
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils
@@ -210,7 +210,7 @@ def _lowered_stack() -> Any:
         if not isinstance(rows, types.IntegerLiteral) or not isinstance(columns, types.IntegerLiteral):
             raise TypingError(f"the size of an array on the stack must be known at compile time, got {rows}, {columns}")
         shape = max(rows.literal_value, 1), columns.literal_value
-        kind = types.Array(like.dtype, 2, "C")
+        array_type = types.Array(like.dtype, 2, "C")
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             number = context.get_data_type(like.dtype)
@@ -218,7 +218,7 @@ def _lowered_stack() -> Any:
             block = ir.ArrayType(number, shape[0] * shape[1])
             memory = cgutils.alloca_once(builder, block)  # in the entry block: once per call, also inside a loop
             memory.align = LINE
-            array = make_array(kind)(context, builder)
+            array = make_array(array_type)(context, builder)
             populate_array(
                 array,
                 data=builder.bitcast(memory, number.as_pointer()),
@@ -229,6 +229,6 @@ def _lowered_stack() -> Any:
             )
             return array._getvalue()
 
-        return kind(like, rows, columns), codegen
+        return array_type(like, rows, columns), codegen
 
     return stacked

@@ -21,7 +21,7 @@ CHUNK = 1024
 
 
 class Block:
-    """Lanes that have seen nothing; the lanes that pad it repeat the last and never see an example."""
+    """Fresh lanes, side by side. The lanes that pad the block repeat the last one and learn nothing."""
 
     def __init__(self, lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> None:
         self.lanes, self.offset = list(lanes), lanes[0].offset
@@ -40,7 +40,7 @@ class Block:
     def learn(
         self, rows: Rows, y: NDArray[np.int8], weights: NDArray[np.float64], largest: float, scores: NDArray[Any]
     ) -> None:
-        """Learns the rows in order; ``y`` and ``weights`` have a column per lane, or one for all.
+        """Learn the rows in order; ``y`` and ``weights`` have a column per lane, or one for all.
 
         No value is above ``largest``. A lane that has failed has scores of NaN.
         """
@@ -49,7 +49,7 @@ class Block:
         loop(self._rule, self._tables, rows, y, weights, self.memory, used, fields, largest, self.failed, scores)
 
     def widen(self, width: int) -> None:
-        """Room for ``width`` coordinates."""
+        """Make room for ``width`` coordinates."""
         if width <= self.width:
             return
         state, clocks = self._fresh(width, self.memory.state.dtype)
@@ -58,7 +58,7 @@ class Block:
 
     @property
     def width(self) -> int:
-        """Coordinates there is room for."""
+        """The number of coordinates that fit."""
         return len(self.memory.state) // (len(field_names(self.algorithm.coordinate)[0]) * len(self._padded))
 
     @property
@@ -68,7 +68,7 @@ class Block:
 
     @staticmethod
     def group(lanes: Sequence[Lane], threads: int) -> list[list[int]]:
-        """Numbers of the lanes of each block: lanes of one kind, at most `FULL`, work for all threads."""
+        """Return the numbers of the lanes of each block: lanes of one kind, at most `FULL`, work for all threads."""
         kinds: dict[Any, list[int]] = {}
         for number, lane in enumerate(lanes):
             kinds.setdefault(lane.kind, []).append(number)
@@ -76,33 +76,35 @@ class Block:
 
     @staticmethod
     def estimate_nbytes(lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> int:
-        """What ``nbytes`` will be."""
+        """Return ``nbytes`` of such a block."""
         algorithm = declared(type(lanes[0].rule))
         fields, clocks = field_names(algorithm.coordinate)
-        each = width * (len(fields) * dtype.itemsize + len(clocks) * 8) + 8 * (5 + 1 + len(algorithm.totals._fields))
-        return _padded(len(lanes)) * each
+        per_lane = width * (len(fields) * dtype.itemsize + len(clocks) * 8) + 8 * (
+            5 + 1 + len(algorithm.totals._fields)
+        )
+        return _padded(len(lanes)) * per_lane
 
     def memory_of(self, slot: int, width: int) -> Memory:
-        """The memory of one lane as that of a `Learner`."""
+        """Return the memory of one lane as that of a `Learner`."""
         state, clocks = (view[:width, :, slot].flatten() for view in self._views())
         return Memory(
             state, clocks, self.memory.counts[:, slot].copy(), self.memory.totals[:, slot].copy(), np.empty(0)
         )
 
     def put(self, memories: Sequence[Memory], width: int) -> None:
-        """The lanes become what the memories of `Learner` s say."""
+        """Replace the lanes' state by memories of `Learner` s."""
         for start in range(0, width, CHUNK):
             stop = min(start + CHUNK, width)
-            for view, place in zip(self._views(), ("state", "clocks"), strict=True):
+            for view, name in zip(self._views(), ("state", "clocks"), strict=True):
                 fields = view.shape[1]
                 for slot, memory in enumerate(memories):
-                    found = getattr(memory, place)[start * fields : stop * fields]
-                    view[start:stop, :, slot] = found.reshape(stop - start, fields)
+                    values = getattr(memory, name)[start * fields : stop * fields]
+                    view[start:stop, :, slot] = values.reshape(stop - start, fields)
         for slot, memory in enumerate(memories):
             self.memory.counts[:, slot], self.memory.totals[:, slot] = memory.counts, memory.totals
 
     def take(self, slots: Sequence[int], source: "Block", from_slots: Sequence[int], width: int) -> None:
-        """The lanes at ``slots`` become those of another block."""
+        """Replace the lanes at ``slots`` by those of another block."""
         here, there = list(slots), list(from_slots)
         for mine, other in zip(self._views(), source._views(), strict=True):
             for start in range(0, width, CHUNK):
@@ -112,15 +114,20 @@ class Block:
         self.memory.totals[:, here] = source.memory.totals[:, there]
         self.failed[here] = source.failed[there]
 
+    def reset_features(self, features: NDArray[np.int64]) -> None:
+        """Reset features to the state of feature 0, which never occurs."""
+        for view in self._views():
+            view[features + self.offset] = view[self.offset]
+
     def copy(self) -> Self:
-        """A block of its own with the same content."""
+        """Return a separate block with the same content."""
         made = object.__new__(type(self))
         copies: list[Any] = [_writeable(array, own=True) for array in self.memory]
         made.__setstate__(self.__getstate__() | {"memory": LaneMemory(*copies), "failed": self.failed.copy()})
         return made
 
     def _views(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """State and clocks as [coordinate, field, lane]."""
+        """Return state and clocks as [coordinate, field, lane]."""
         fields, clocks = field_names(self.algorithm.coordinate)
         width, size = self.width, len(self._padded)
         return (
@@ -129,12 +136,12 @@ class Block:
         )
 
     def _fresh(self, width: int, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """State and clocks of coordinates nobody touched."""
+        """Return state and clocks of untouched coordinates."""
         records = [lane.rule.fresh()._asdict() for lane in self._padded]
         made = []
-        for names, kind in zip(field_names(self.algorithm.coordinate), (dtype, np.dtype(np.float64)), strict=True):
-            row = np.array([[record[name] for record in records] for name in names], dtype=kind).reshape(-1)
-            array = _aligned(width * len(row), kind)
+        for names, own_dtype in zip(field_names(self.algorithm.coordinate), (dtype, np.dtype(np.float64)), strict=True):
+            row = np.array([[record[name] for record in records] for name in names], dtype=own_dtype).reshape(-1)
+            array = _aligned(width * len(row), own_dtype)
             array.reshape(width, len(row))[:] = row
             made.append(array)
         return made[0], made[1]
@@ -150,7 +157,7 @@ class Block:
 
 
 def _writeable(array: NDArray[Any], own: bool = False) -> NDArray[Any]:
-    """The array at a cache line and writeable, a copy where it is not (or where asked for)."""
+    """Return the array, writeable and at a cache line; with ``own``, or if needed, it is a copy."""
     if not own and array.flags.writeable and array.ctypes.data % LINE == 0:
         return array
     made = _aligned(array.size, array.dtype).reshape(array.shape)
@@ -159,7 +166,7 @@ def _writeable(array: NDArray[Any], own: bool = False) -> NDArray[Any]:
 
 
 def _padded(lanes: int) -> int:
-    """Lanes a block of so many has room for."""
+    """Return how many lanes a block of ``lanes`` has room for."""
     return -(-lanes // STEP) * STEP
 
 
@@ -177,20 +184,20 @@ def _cut(members: list[int], threads: int) -> Iterator[list[int]]:
 
 
 def _aligned(length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An array that begins at a cache line (lanes that do not would touch a line more)."""
+    """Return an array that begins at a cache line. Otherwise, lanes would touch one more line."""
     memory = np.empty(length * dtype.itemsize + LINE, dtype=np.uint8)
     start = -memory.ctypes.data % LINE
     return memory[start : start + length * dtype.itemsize].view(dtype)
 
 
 def with_floats(rule: Any) -> Any:
-    """Numbers of parameters that are declared float as floats, also where they happen to be whole."""
+    """Return the rule with floats for all parameters that are declared as float."""
     hints = get_type_hints(type(rule))
     return rule._replace(**{name: float(value) for name, value in rule._asdict().items() if hints[name] is float})
 
 
 def tables_of(lanes: Sequence[Lane], dtype: np.dtype[Any]) -> Tables:
-    """Parameters as rows of numbers."""
+    """Return the parameters as rows of numbers."""
     rule: Any = type(lanes[0].rule)
     real, whole = ([[getattr(lane.rule, name) for lane in lanes] for name in names] for names in numbers_of(rule))
     reals = np.array(real, dtype=np.float64).reshape(-1, len(lanes))
@@ -206,7 +213,7 @@ def tables_of(lanes: Sequence[Lane], dtype: np.dtype[Any]) -> Tables:
     )
 
 
-# A lane that keeps an array of its own (SOFS, full covariances): a `Learner` with the face of a block.
+# A lane that keeps a separate array (SOFS, full covariances): a `Learner` with the interface of a block.
 
 
 class SingleLane:
@@ -222,12 +229,12 @@ class SingleLane:
 
     @property
     def memory(self) -> Memory:
-        """That of the model."""
+        """The memory of the model."""
         return self._model.memory
 
     @property
     def width(self) -> int:
-        """Coordinates there is room for."""
+        """The number of coordinates that fit."""
         return capacity(self._model.algorithm, self.memory)
 
     @property
@@ -242,7 +249,7 @@ class SingleLane:
 
     @staticmethod
     def estimate_nbytes(lanes: Sequence[Lane], width: int, dtype: np.dtype[Any]) -> int:
-        """What ``nbytes`` will be."""
+        """Return ``nbytes`` of such a block."""
         algorithm = declared(type(lanes[0].rule))
         fields, clocks = field_names(algorithm.coordinate)
         rule, own = lanes[0].rule, 8 * (5 + 1 + len(algorithm.totals._fields))
@@ -253,7 +260,7 @@ class SingleLane:
     def learn(
         self, rows: Rows, y: NDArray[np.int8], weights: NDArray[np.float64], largest: float, scores: NDArray[Any]
     ) -> None:
-        """As `Block.learn`."""
+        """Learn the rows like `Block.learn`."""
         scores[:, 0] = np.nan
         if self.failed[0] >= 0:
             return
@@ -266,11 +273,12 @@ class SingleLane:
             scores[:done, 0] = out[:done]
 
     def widen(self, width: int) -> None:
-        """As `Block.widen`."""
+        """Make room like `Block.widen`."""
         self._model.memory = widen(self._model.algorithm, self._model.rule, self.memory, width)
+        self._model.n_features = width - self.offset
 
     def memory_of(self, slot: int, width: int) -> Memory:
-        """A copy of the memory, cut to its width."""
+        """Return a copy of the memory, cut to its width."""
         width, memory = kept_width(self._model.rule, self.memory, width), self.memory
         state, clocks = (
             array[: width * len(names)].copy()
@@ -279,21 +287,25 @@ class SingleLane:
         return Memory(state, clocks, memory.counts.copy(), memory.totals.copy(), memory.extra.copy())
 
     def put(self, memories: Sequence[Memory], width: int) -> None:
-        """The lane becomes what the memory of a `Learner` says."""
+        """Replace the lane's state by the memory of a `Learner`."""
         copies: list[Any] = [array.copy() for array in memories[0]]
         self._model.memory = Memory(*copies)
         self.widen(width)
 
     def take(self, slots: Sequence[int], source: "SingleLane", from_slots: Sequence[int], width: int) -> None:
-        """The lane becomes another."""
+        """Replace the lane by another."""
         self.put([source.memory_of(0, width)], width)
         self.failed[:] = source.failed
 
+    def reset_features(self, features: NDArray[np.int64]) -> None:
+        """Reset features to the state of feature 0, which never occurs."""
+        self._model.reset_features(features)
+
     def copy(self) -> "SingleLane":
-        """A lane of its own with the same content."""
+        """Return a separate lane with the same content."""
         return deepcopy(self)
 
 
 def keeps_own_array(rule: Any) -> bool:
-    """Whether models of this rule keep an array of their own."""
+    """Return whether models of this rule keep a separate array."""
     return is_full(rule) or len(rule.extra()) > 0

@@ -1,4 +1,4 @@
-"""Where lanes run: on the CPU (on several threads), or on a GPU."""
+"""The devices that lanes run on: the CPU (with several threads), or a GPU."""
 
 import importlib.util
 import os

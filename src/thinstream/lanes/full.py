@@ -24,8 +24,8 @@ from thinstream.lanes.learner import Frozen, Learner
 #     z = Σx,  s = μ·x,  v = x·z,  step = step(s, v, y);   μ += size·z,  Σ −= c/(1 + c·v)·zzᵀ
 #
 # While rows are learned Σ is a square, so that a product with few non-zeros is a sum of its rows and all loops run as
-# SIMD; between calls it is packed. Both triangles are computed as (z_i·z_j)·share, which has the same bits either way
-# round. Sums over features a model has not met add zeros: neither chunks nor room for more features change a bit.
+# SIMD; between calls it is packed. Both triangles are computed as (z_i·z_j)·share, which is bit-identical in
+# both orders. Sums over features a model has not met add zeros: neither chunks nor room for more features change a bit.
 
 U0, U1 = np.uint64(0), np.uint64(1)
 
@@ -65,7 +65,7 @@ def _take(rows: Any, i: Any, where: Any, x: Any) -> Any:
 
 @scalar
 def _dot(vector: Any, stride: Any, where: Any, x: Any, m: Any) -> Any:
-    """Of a row and every so many-th number of a dense vector; four accumulators take turns."""
+    """Return the product of a row and every ``stride``-th number of a dense vector, in four accumulators."""
     s0 = s1 = s2 = s3 = vector.dtype.type(0)
     for k in range(m):
         s0, s1, s2, s3 = s1, s2, s3, s0 + vector[where[k] * stride] * x[k]
@@ -92,7 +92,7 @@ def _reaches(size: Any, c: Any, v: Any, zz: Any, state: Any) -> Any:
 
 @apart
 def _make_certain(sigma: Any, d: Any, z: Any, share: Any, tiny: Any) -> None:
-    """Where what is left of a variance is rounding alone, it becomes the least there is, without correlations."""
+    """Set a variance of which only rounding errors are left to the smallest number, without correlations."""
     for j in range(d):
         if sigma[j * d + j] - z[j] * z[j] * share < tiny:
             for i in range(d):
@@ -185,7 +185,7 @@ def full_loop_for(rule: Any) -> Compiled:
 
 
 class Limits(NamedTuple):
-    """What a row must keep to for its numbers to be finite (see `engine.limits`)."""
+    """Limits of a row that keep all numbers finite (see `engine.limits`)."""
 
     reach: float  # of a change
     span: float  # of a length, times gain
@@ -232,7 +232,7 @@ class FullLearner(Learner):
             return done
         if n == 0:
             return 0  # code is being loaded, while rows are read
-        import scipy.linalg.blas  # noqa: F401 (before threads of what is loaded are limited for the first time)
+        import scipy.linalg.blas  # noqa: F401 (before the threads of loaded libraries are limited)
 
         weights, belief, limits = rows.weights, self.belief, self._limits(bounds.limit)
         # infinite numbers are found where they come up

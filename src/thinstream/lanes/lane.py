@@ -9,13 +9,14 @@ import numpy as np
 from thinstream.algorithms.registry import described_by, find, rule_of
 from thinstream.engine.forgetting import HALF_LIFE
 from thinstream.engine.loop import EQUAL_COSTS, Costs
+from thinstream.engine.memory import is_full
 from thinstream.engine.parameters import Interval, OneOf, Parameter
 from thinstream.engine.protocol import dtype_of, require_sound
 from thinstream.engine.records import Memory
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidParameterError
 from thinstream.lanes.access import numbers_of
-from thinstream.lanes.full import online_learner
+from thinstream.lanes.full import FullLearner, online_learner
 from thinstream.lanes.learner import Frozen, Learner
 
 # Rules of thousands of lanes, checked parameter by parameter; one by one they would take longer than learning.
@@ -101,17 +102,11 @@ class Lane(NamedTuple):
         return rule, self.offset, *map(type, shared), *shared
 
     def model(self, algorithm: Algorithm, memory: Memory, n_features: int, grow: bool) -> Learner:
-        """A `Learner` with this memory."""
-        made = online_learner(
-            algorithm.name,
-            n_features=1,
-            costs=self.costs,
-            dtype=memory.state.dtype.name,
-            grow=grow,
-            fit_intercept=bool(self.offset),
-            **self.parameters,
-        )
-        made.rule, made.memory, made.n_features = self.rule, memory, n_features
+        """Return a `Learner` with this memory. Its parameters were checked when the lane was made."""
+        made = object.__new__(FullLearner if is_full(self.rule) else Learner)
+        made.algorithm, made.rule, made.parameters = algorithm, self.rule, dict(self.parameters)
+        made.costs, made.offset, made.grow, made.n_features = self.costs, self.offset, grow, n_features
+        made.memory, made.version = memory, 0
         return made
 
 

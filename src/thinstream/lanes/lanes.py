@@ -73,8 +73,8 @@ class Lanes:
     threads : int
         Threads a call may use.
     device : {"cpu", "cuda"}
-        Where the lanes live: on a GPU with the same bits, which pays from about a thousand lanes (docs/gpu.md). Full
-        covariances and SMIDAS stay on the CPU, with a `DeviceWarning`.
+        The device of the lanes. A GPU gives bit-identical results and is faster from about a thousand lanes on
+        (docs/gpu.md). Full covariances and SMIDAS stay on the CPU, with a `DeviceWarning`.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class Lanes:
 
     def _plan(self) -> list[tuple[Any, list[int]]]:
         """Return the class of each block, and the numbers of its lanes."""
-        block_type = _kind_of(self._lanes, self.device)
+        block_type = _block_type(self._lanes, self.device)
         return [(block_type, numbers) for numbers in block_type.group(self._lanes, self.threads)]
 
     def _build(self) -> None:
@@ -174,7 +174,7 @@ class Lanes:
         threads: int = 1,
         device: str = "cpu",
     ) -> int:
-        """Bytes such lanes will take (`nbytes`), without taking them.
+        """Return `nbytes` of such lanes, without allocating them.
 
         >>> Lanes.estimate_nbytes("fsol", [{}] * 10, 1_000_000)  # room for 16 lanes of 4 bytes
         64000768
@@ -182,10 +182,10 @@ class Lanes:
         lanes = make_lanes(algorithm, parameters, n_features, dtype, False, fit_intercept, None)
         if any(stays_on_cpu(lane.rule) for lane in lanes):
             device = "cpu"
-        kind, precision = _kind_of(lanes, device), np.dtype(dtype)
+        block_type, precision = _block_type(lanes, device), np.dtype(dtype)
         return sum(
-            kind.estimate_nbytes([lanes[k] for k in numbers], n_features + lanes[numbers[0]].offset, precision)
-            for numbers in kind.group(lanes, threads)
+            block_type.estimate_nbytes([lanes[k] for k in numbers], n_features + lanes[numbers[0]].offset, precision)
+            for numbers in block_type.group(lanes, threads)
         )
 
     @property
@@ -202,7 +202,7 @@ class Lanes:
     def __getitem__(self, lane: int) -> Learner:
         """Return a copy of the model of a lane, as a `Learner`."""
         lane = range(len(self))[lane]
-        block, numbers = next(pair for pair in self._pairs() if lane in pair[1])
+        block, numbers = self._block_of(lane)
         memory = block.memory_of(numbers.index(lane), self._width(numbers))
         return self._lanes[lane].model(self.algorithm, memory, self.n_features, self.grow)
 
@@ -213,10 +213,10 @@ class Lanes:
         weights: NDArray[np.float64] | None = None,
         scores: bool = True,
     ) -> NDArray[Any]:
-        """Takes the examples in order; returns the score each lane gave each before its update, rows × lanes.
+        """Learn the examples in order; return the score of each lane before each update, rows × lanes.
 
         ``y`` and ``weights`` (0: the lane does not see the row, but scores it) may have a column per lane; by default
-        they are those of the batch. Without ``scores`` none are kept, and none returned. Bad input raises before
+        they are those of the batch. Without ``scores``, the result is empty. Bad input raises before
         anything is learned.
 
         A lane in which a row would leave numbers that are not finite does not learn it, nor any from there on: its
@@ -226,11 +226,11 @@ class Lanes:
         labels = batch.y if y is None else y
         if labels is None:
             raise InvalidInputError("a batch to learn from needs labels")
-        each = labels_of(labels, len(batch), len(self))
+        labels = labels_of(labels, len(batch), len(self))
         importance = weights_of(batch.weights if weights is None else weights, len(batch), len(self))
         require_range(batch, self.dtype)
         self._widen(batch.n_features)
-        return self._run(batch, each, importance, scores)
+        return self._run(batch, labels, importance, scores)
 
     def learn_counted(
         self, batch: Batch, columns: "Columns", more: Sequence[NDArray[Any]], count: "Count | None"
@@ -247,20 +247,20 @@ class Lanes:
         learn_batch(self._pairs(), batch, columns, more, count)
 
     def scores(self, batch: Batch) -> NDArray[Any]:
-        """w·x of every lane with the weights its next unseen example would meet, rows × lanes. Nothing changes."""
+        """Return w·x of every lane with its current weights, rows × lanes. Nothing changes."""
         batch = batch.check().narrowed(self.n_features)
         require_range(batch, self.dtype)
         return self._run(batch, np.ones((len(batch), 1), np.int8), np.zeros((len(batch), 1)))
 
     def keep(self, lanes: Sequence[int]) -> None:
-        """Keeps these lanes, in the order given; the others are dropped and their memory is returned."""
+        """Keep these lanes, in this order; drop the others and free their memory."""
         kept = [int(lane) for lane in lanes]
         if not kept or len(set(kept)) != len(kept) or not all(0 <= lane < len(self) for lane in kept):
             raise InvalidParameterError(
                 f"keep takes different numbers of lanes from 0 to {len(self) - 1}, one at least, got {kept}"
             )
         new = {lane: number for number, lane in enumerate(kept)}
-        place = {
+        position = {
             new[number]: (block, slot)
             for block, numbers in self._pairs()
             for slot, number in enumerate(numbers)
@@ -271,8 +271,8 @@ class Lanes:
         self._failed = {new[lane]: row for lane, row in failed.items() if lane in new}
         self._build()
         for block, numbers in self._pairs():
-            for source in {id(place[k][0]): place[k][0] for k in numbers}.values():
-                pairs = [(slot, place[k][1]) for slot, k in enumerate(numbers) if place[k][0] is source]
+            for source in {id(position[k][0]): position[k][0] for k in numbers}.values():
+                pairs = [(slot, position[k][1]) for slot, k in enumerate(numbers) if position[k][0] is source]
                 block.take([here for here, _ in pairs], source, [there for _, there in pairs], self._width(numbers))
 
     def copy(self) -> Self:
@@ -304,6 +304,10 @@ class Lanes:
             self._note_failed(batch.first_row + start)
         return out
 
+    def _block_of(self, lane: int) -> tuple[Any, list[int]]:
+        """Return the block of a lane, and the numbers of the block's lanes."""
+        return next(pair for pair in self._pairs() if lane in pair[1])
+
     def _pairs(self) -> list[tuple[Any, list[int]]]:
         """Blocks, and the numbers of their lanes."""
         return list(zip(self._blocks, self._numbers, strict=True))
@@ -318,8 +322,9 @@ class Lanes:
     def _note_failed(self, first: int) -> None:
         for block, numbers in self._pairs():
             failed = block.failed[: len(numbers)]
-            for slot in np.flatnonzero(failed >= 0).tolist():
-                self._failed.setdefault(numbers[slot], first + int(failed[slot]))
+            if failed.max() >= 0:
+                for slot in np.flatnonzero(failed >= 0).tolist():
+                    self._failed.setdefault(numbers[slot], first + int(failed[slot]))
 
     def widen(self, n_features: int) -> None:
         """Make room for a number of features, or raise."""
@@ -346,8 +351,8 @@ class Lanes:
     def _needed(self, n_features: int) -> int:
         """Bytes of lanes this wide."""
         return sum(
-            kind.estimate_nbytes([self._lanes[k] for k in numbers], n_features + 1, self.dtype)
-            for kind, numbers in self._plan()
+            block_type.estimate_nbytes([self._lanes[k] for k in numbers], n_features + 1, self.dtype)
+            for block_type, numbers in self._plan()
         )
 
     def _require_room(self, n_features: int, held: int = 0) -> None:
@@ -377,7 +382,7 @@ class Lanes:
         self.algorithm = find(state["algorithm"])
 
 
-def _kind_of(lanes: Sequence[Lane], device: str) -> Any:
+def _block_type(lanes: Sequence[Lane], device: str) -> Any:
     """Return the class of blocks for these lanes."""
     if device == "cuda":
         from thinstream.lanes.cuda.block import CudaBlock  # which needs an optional package

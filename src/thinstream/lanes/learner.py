@@ -1,6 +1,8 @@
 """A model that learns from batches: a rule, its memory, two classes and the counters of the run."""
 
 from collections.abc import Iterator
+from copy import copy
+from functools import cache
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -8,11 +10,20 @@ from numpy.typing import NDArray
 
 from thinstream.algorithms.registry import described_by, find, rule_of
 from thinstream.batch import Batch
-from thinstream.engine.covariance import DIAGONAL, FULL
+from thinstream.engine.covariance import DIAGONAL, FULL, Matrix
 from thinstream.engine.forgetting import declared
 from thinstream.engine.limits import ORDINARY
 from thinstream.engine.loop import EQUAL_COSTS, Costs, loop_for
-from thinstream.engine.memory import allocate, field_views, is_full, require_room, touched_coordinates, widen
+from thinstream.engine.memory import (
+    allocate,
+    capacity,
+    field_views,
+    is_full,
+    record_views,
+    require_room,
+    touched_coordinates,
+    widen,
+)
 from thinstream.engine.protocol import (
     ReadsOnce,
     SingleModel,
@@ -36,6 +47,7 @@ from thinstream.engine.rows import (
     row_blocks,
     unit_vectors,
 )
+from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidInputError, InvalidParameterError, NumericalError, WeightsOnlyError
 
 
@@ -141,7 +153,11 @@ class Learner(ReadsOnce, SingleModel):
 
     def weights(self) -> NDArray[Any]:
         """Return w, dense: the scores of the unit vectors."""
-        return np.concatenate([block for _, block in self._weights(self.offset)] or [self._weight_block(0, 0)])
+        return self.all_weights()[self.offset :]
+
+    def all_weights(self) -> NDArray[Any]:
+        """Return the weights of all coordinates: that of the constant feature, if there is one, then w."""
+        return np.concatenate([block for _, block in self._weights(0)] or [self._weight_block(0, 0)])
 
     def sparse_weights(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """Return the features of non-zero weight, and their weights."""
@@ -230,6 +246,56 @@ class Learner(ReadsOnce, SingleModel):
             )
         return out
 
+    # Changing features ------------------------------------------------------------------------------------------------
+
+    def moved(self, where: NDArray[np.int64], width: int) -> Self:
+        """Return a copy of ``width`` features: feature j becomes ``where[j]``, or is left out if that is -1.
+
+        Examples
+        --------
+        >>> from thinstream.batch import Batch
+        >>> rows = Batch.of(np.arange(3), np.arange(2), np.ones(2), 2, y=np.array([-1, 1], np.int8))
+        >>> model = Learner("fsol", n_features=2)
+        >>> _ = model.learn(rows)
+        >>> model.moved(np.array([3, 0]), 5).weights()
+        array([ 1.,  0.,  0., -1.,  0.], dtype=float32)
+
+        """
+        new, algorithm, offset = copy(self), self._coordinate_algorithm, np.arange(self.offset)
+        new.parameters, new.n_features = dict(self.parameters), width
+        fresh = allocate(algorithm, self.rule, width + self.offset, self.dtype)
+        counters: list[Any] = [array.copy() for array in self.memory[2:]]
+        new.memory = Memory(fresh.state, fresh.clocks, *counters)
+        kept = np.flatnonzero(where >= 0)
+        source = np.concatenate([offset, kept + self.offset])
+        target = np.concatenate([offset, where[kept] + self.offset])
+        before = record_views(algorithm, self.memory, self.n_features + self.offset)
+        for old, view in zip(before, record_views(algorithm, new.memory, width + self.offset), strict=True):
+            view[target] = old[source]
+        if self.full:
+            sigma = Matrix(fresh.extra).dense()
+            sigma[np.ix_(target, target)] = Matrix(self.memory.extra).dense()[np.ix_(source, source)]
+            new.memory = new.memory._replace(extra=Matrix.of(sigma).packed)
+        return new
+
+    def reset_features(self, features: NDArray[np.int64]) -> None:
+        """Reset features to the state of feature 0, which never occurs."""
+        self.version += 1
+        algorithm = self._coordinate_algorithm
+        for view in record_views(algorithm, self.memory, capacity(algorithm, self.memory)):
+            view[features + self.offset] = view[self.offset]
+
+    def mark_touched(self, marks: NDArray[np.bool_]) -> None:
+        """Mark the features whose state differs from that of a feature that never occurred."""
+        width = len(marks) + self.offset
+        touched = touched_coordinates(self._coordinate_algorithm, self.rule, self.memory, width)
+        marks[touched[touched >= self.offset] - self.offset] = True
+
+    @property
+    def _coordinate_algorithm(self) -> Algorithm:
+        """The algorithm of the memory, which is not the learner's if it has its weights only."""
+        return declared(type(self.rule))
+
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         state["algorithm"] = self.algorithm.name  # classes of a rule are found by name
@@ -244,6 +310,12 @@ class Learner(ReadsOnce, SingleModel):
 
 
 # A model that only predicts: its weights, and the counters of the run it came from.
+
+
+@cache
+def _perceptron() -> Any:
+    """Return the rule of models with weights only."""
+    return rule_of(find("perceptron"), {})
 
 
 class Frozen(Learner):
@@ -297,14 +369,17 @@ class Frozen(Learner):
         grow: bool = False,
         fit_intercept: bool = False,
     ) -> None:
-        super().__init__("perceptron", n_features=n_features, costs=costs, dtype=dtype, fit_intercept=fit_intercept)
+        self.algorithm = find(algorithm)
+        rule_of(self.algorithm, parameters)  # checks them
+        self.parameters = described_by(self.algorithm, parameters)
+        self.rule, self.version = _perceptron(), 0
+        self.costs, self.grow, self.n_features, self.offset = costs, grow, n_features, int(fit_intercept)
+        width, precision = n_features + self.offset, dtype_of(dtype, self.algorithm.name)
+        self.memory = allocate(declared(type(self.rule)), self.rule, width, precision)
         self.memory.state[self.offset + np.asarray(where)] = values
         if fit_intercept:
             self.memory.state[0] = intercept
         self.memory.counts[:], self.memory.totals[0] = counts, loss
-        self.algorithm, self.grow = find(algorithm), grow
-        rule_of(self.algorithm, parameters)  # checks them
-        self.parameters = described_by(self.algorithm, parameters)
 
     @classmethod
     def of(cls, learner: Learner) -> Self:

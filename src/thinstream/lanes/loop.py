@@ -1,8 +1,8 @@
 """The loop of `engine.loop` for many lanes: the same rule functions, the same order of summation, lanes side by side.
 
 Work on coordinates runs over lanes in the innermost loop, without branches, so that it becomes SIMD; work on an example
-(schedules, decisions) is done lane by lane in 64 bits, as in the single loop. What belongs to an example or to a lane,
-and not to a coordinate, is on the stack (see `access.stack`).
+(schedules, decisions) is done lane by lane in 64 bits, as in the single loop. Numbers of an example or a
+lane, not of a coordinate, are on the stack (see `access.stack`).
 """
 
 from collections.abc import Callable
@@ -74,7 +74,7 @@ from thinstream.lanes.access import (
     write_totals,
 )
 
-# Rows tried in a lane before they are learned: what `engine.loop` does where a row may leave infinite numbers.
+# Rows tried in a lane first, as `engine.loop` does if a row may leave infinite numbers.
 
 
 @apart
@@ -104,7 +104,7 @@ def update_is_finite(
 
 @apart
 def take_back(work: Any, work64: Any, counts: Any, lane: Any) -> None:
-    """The round on the stack is none of a lane's."""
+    """Take the round on the stack back for a lane."""
     positive, called = work64[LABEL, lane] > 0.0, work[OUT, lane] > 0
     counts[T, lane] -= 1
     counts[POSITIVES, lane] -= positive
@@ -249,7 +249,7 @@ def make_lanes_loop(size: int, observing: bool, confident: bool) -> Callable[...
         own_rows, last_weight, last_label = own_weights + own_labels > U0, 0.0, np.int8(0)
         for i in range(n):
             a, b = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
-            length = b - a + offset  # with the constant, which is number 0 where there is one
+            length = b - a + offset  # with the constant, if any, which is number 0
             grouped = length // U4 * U4  # from here on all go to the first accumulator
             ahead = np.uint64(rows.indptr[i + 2]) if wide and i + 1 < n else b  # the next row is b:ahead
             for k in range(min(b + length, ahead), ahead):  # what its coordinates exceed those of this row

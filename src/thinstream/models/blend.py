@@ -1,6 +1,6 @@
 """The blend behind Auto: its members, how they learn from rows, and the record of their errors."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from typing import Any, Self
 
@@ -29,12 +29,12 @@ from thinstream.models.head import (
     Counting,
     FeaturesOfRows,
     Head,
+    Vector,
     frozen,
     preparation_of_kinds,
     vectors_of,
 )
 from thinstream.models.members import FIRST_ROOM, Grid, Group, Kind, Part, View, cell_of, parts_of
-from thinstream.models.merging import change_blend, merge_blends, move_blend, reset_blend
 from thinstream.models.outputs import Outputs
 from thinstream.models.pipeline import Pipeline
 from thinstream.models.preparation import Preparation, side_by_side
@@ -51,20 +51,20 @@ def views_of(
     views, ordered = list[View](), list[Member]()
     cells: dict[Kind, dict[Any, list[Member]]] = {}
     for member in portfolio:
-        kind, group = cell_of(member)
-        cells.setdefault(kind, {}).setdefault(group, []).append(member)
-    for kind in sorted(cells, key=lambda kind: kind[1] is not None):  # so that the views of a part are together
+        rows, group = cell_of(member)
+        cells.setdefault(rows, {}).setdefault(group, []).append(member)
+    for rows in sorted(cells, key=lambda rows: rows[1] is not None):  # so that the views of a part are together
         groups = []
-        for (name, limit), own in cells[kind].items():
+        for (name, limit), own in cells[rows].items():
             room = options
-            if kind[2]:
+            if rows[2]:
                 room = options | {"n_features": 1, "of_products": True}
             elif limit is not None:
                 room = options | {"n_features": min(FIRST_ROOM, limit), "few": few, "max_features": limit}
             parameters = [member.parameters for member in own]
             groups.append(Group(name, parameters, costs=[costs] * len(own), **room))
             ordered += own
-        views.append(View(Preparation(kind[0], kind[1], products=kind[2]), groups))
+        views.append(View(Preparation(rows[0], rows[1], products=rows[2]), groups))
     return views, ordered
 
 
@@ -158,207 +158,6 @@ class Record:
         return rows
 
 
-# Reading a blend: scores, weights, members and shares. Nothing changes.
-
-#: Cost of a call that reads a few weights, in weights.
-CALL_COST = 1 << 12
-
-
-class Readable(SingleModel):
-    """The part of a blend that reads it."""
-
-    parameters: dict[str, Any]
-    dtype: np.dtype[Any]
-    offset: int
-    grid: Grid
-    number: int  # of the output in the grid
-    record: Record
-    head: Head
-    version: int  # it differs after every change
-    _linear: tuple[int, Any, Any]  # version, weights and intercept of each part, linear model
-    _read: tuple[int, int]  # version, and weights read for few features
-
-    def scores(self, batch: Batch) -> NDArray[Any]:
-        """Return v·x + b of each row. Nothing changes."""
-        scores: NDArray[Any] = self._few_scores(batch.check()) if self._is_few(batch) else self.linear().scores(batch)
-        return scores
-
-    def _is_few(self, batch: Batch) -> bool:
-        """Return whether it has been cheaper, since the last update, to read only the weights of the rows' features."""
-        if self._linear[0] == self.version or self.most is not None:
-            return False
-        before = self._read[1] if self._read[0] == self.version else 0
-        self._read = (self.version, before + batch.nnz + CALL_COST)
-        return self._read[1] <= self.n_features
-
-    def _few_scores(self, batch: Batch) -> NDArray[Any]:
-        """Return the scores from the weights of the rows' features.
-
-        They are bit-identical to those from all weights.
-        """
-        plain = batch.narrowed(self.n_features)
-        batch = batch if self.products is None else plain
-        of_plain = FeaturesOfRows(plain, self.offset)
-        few, features = list[Batch](), list[FeaturesOfRows]()
-        for part in self.parts:
-            own, ready = of_plain, batch
-            if part.products and part.few is not None:
-                ready = expanded(plain, part.few, self.dtype)
-                own = FeaturesOfRows(ready, self.offset)
-            ready = part.preparation.apply(ready, self.dtype) if part.preparation else ready
-            require_range(ready, self.dtype)  # before columns are renumbered, so that errors name them
-            features.append(own)
-            few.append(own.renumbered(ready.narrowed(part.width(self.n_features))))
-        vectors = vectors_of(self.parts, self.head.coefficients(), features, self.dtype)
-        width = max(own.n_features for own in features)
-        rows = few[0] if len(few) == 1 else side_by_side(few, width, self.dtype)
-        padded = [(np.pad(weights, (0, width - len(weights))), intercept) for weights, intercept in vectors]
-        return frozen(self, padded).scores(rows)
-
-    @property
-    def few(self) -> FewFeatures | None:
-        """The features that have occurred, if there are members for few features."""
-        return self.grid.of_output(self.number).few
-
-    @property
-    def products(self) -> Products | None:
-        """The products of features that members learn, if any do."""
-        return self.grid.of_output(self.number).products(self.n_features)
-
-    @property
-    def n_columns(self) -> int:
-        """The number of features and products in one weight vector."""
-        products = self.products
-        return self.n_features + (0 if products is None else len(products))
-
-    @property
-    def members(self) -> list[Member]:
-        """The remaining members."""
-        return [self.record.members[k] for k in self.record.places]
-
-    @property
-    def parts(self) -> list[Part]:
-        """The weight vectors that the members add up to."""
-        return self.grid.of_output(self.number).parts
-
-    @property
-    def views(self) -> list[View]:
-        """The views of the rows, with the members of this output."""
-        return self.grid.of_output(self.number).views
-
-    @property
-    def groups(self) -> list[Group]:
-        """The members of this output in each view by their algorithm."""
-        return self.grid.of_output(self.number).groups
-
-    @property
-    def rules(self) -> Iterator[Any]:
-        """The rules of the members, without those for few features, which number features themselves."""
-        groups = (group for group in self.groups if group.few is None and not group.of_products)
-        return (lane.rule for group in groups for lane in group._lanes)
-
-    @property
-    def lanes(self) -> Iterator[Learner]:
-        """A copy of each member's model."""
-        return (model for view in self.views for model in view.models)
-
-    def table(self) -> list[dict[str, Any]]:
-        """Return a row per member: algorithm, parameters, progressive error, signed share, and why it was dropped."""
-        return self.record.table(self.head.signed_share(), self.head.gone)
-
-    def history(self) -> Record:
-        """Return a copy of the record that includes the current shares."""
-        return self.record.until_now(self.t, self.n_mistakes, self.head.share())
-
-    def linear(self) -> Pipeline:
-        """Return the pipeline for predictions. It has a weight vector per kind of prepared rows, one after another."""
-        pipeline: Pipeline = self._cached_linear()[2]
-        return pipeline
-
-    def _cached_linear(self) -> tuple[int, Any, Any]:
-        """Return the version, the vectors and the linear model made of them, computed if the blend has changed.
-
-        The version is read first: if another thread learns meanwhile, what was computed here is computed again.
-        """
-        cached, version = self._linear, self.version
-        if cached[0] != version:
-            parts, width = self.parts, self.n_columns
-            every = [AllFeatures(part.width(self.n_features)) for part in parts]
-            sums = vectors_of(parts, self.head.coefficients(), every, self.dtype, self.most)
-            vectors = [
-                (part.spread(weights, self.n_features, width), intercept)
-                for part, (weights, intercept) in zip(parts, sums, strict=True)
-            ]
-            kinds = preparation_of_kinds([parts], self.n_features, width, self.t)
-            pipeline = Pipeline(Outputs([frozen(self, vectors)]), kinds, products=self.products)
-            cached = self._linear = version, vectors, pipeline
-        return cached
-
-    def vector_of(self, kind: Kind) -> tuple[NDArray[Any], float]:
-        """Return weights and intercept of the part for a kind of rows, or zeros if there is none."""
-        vectors = self._cached_linear()[1]
-        by_kind: dict[Kind, tuple[NDArray[Any], float]] = {
-            part.kind: vector for part, vector in zip(self.parts, vectors, strict=True)
-        }
-        return by_kind.get(kind, (np.zeros(self.n_columns, self.dtype), 0.0))
-
-    def squares_of(self, kind: Kind) -> NDArray[np.float64]:
-        """Return Σx_j² of rows of a kind."""
-        width = self.n_columns
-        squares = {
-            part.kind: part.spread(part.squares[: part.width(self.n_features)], self.n_features, width)
-            for part in self.parts
-        }
-        return squares.get(kind, np.zeros(width))
-
-    @property
-    def most(self) -> int | None:
-        """The largest number of weights of the linear model, or None."""
-        counts = [self.parameters["max_nnz"]]
-        if self.parameters["max_density"] is not None:
-            counts.append(int(self.parameters["max_density"] * self.n_weights))
-        return min((count for count in counts if count is not None), default=None)
-
-    @property
-    def n_weights(self) -> int:
-        """The number of weights, zero or not: one per feature and product, for each kind of rows."""
-        return sum(part.width(self.n_features) for part in self.parts)
-
-    def weights(self) -> NDArray[Any]:
-        """Return v, dense. Vectors for several kinds of rows follow one another."""
-        weights: NDArray[Any] = self.linear().weights()
-        return weights
-
-    def sparse_weights(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Return the positions and values of the non-zero weights."""
-        weights: tuple[NDArray[np.int64], NDArray[Any]] = next(iter(self.linear().models)).sparse_weights()
-        return weights
-
-    def variance(self) -> NDArray[Any]:
-        """Raise: only the members have variances, and those belong to other weights."""
-        raise AttributeError("Auto has no variances: its weights are sums over its members")
-
-    @property
-    def intercept(self) -> float:
-        """The intercept b."""
-        return float(next(iter(self.linear().models)).intercept)
-
-    @property
-    def nnz(self) -> int:
-        """The number of non-zero weights, without the intercept."""
-        return int(self.linear().nnz)
-
-    @property
-    def n_met(self) -> int:
-        """The number of weights that examples have changed."""
-        return sum(int(np.count_nonzero(part.squares)) for part in self.parts)
-
-    @property
-    def cumulative_loss(self) -> float:
-        """The sum of the progressive logistic loss, with costs and weights."""
-        return float(self.head.loss[0])
-
-
 # The default members: algorithm, parameters, preparation of rows.
 #
 # `benchmarks/portfolio` chose them from 276 candidates on training rows of 27 datasets; docs/auto-portfolio.md shows
@@ -443,10 +242,12 @@ FIRST_DROP = 1 << 12
 WORTH = 0.005
 #: Non-zeros that all members learn before the head does. They still fit into the cache.
 BLOCK = 1 << 18
+#: Cost of a call that reads a few weights, in weights.
+CALL_COST = 1 << 12
 _NAME = "Auto"
 
 
-class Blend(ReadsOnce, Readable):
+class Blend(ReadsOnce, SingleModel):
     """Models that train side by side on the same rows, and their head.
 
     Parameters
@@ -524,7 +325,9 @@ class Blend(ReadsOnce, Readable):
         self.counts = np.zeros(5, np.int64)
         self.weak = np.zeros(len(self.head), np.bool_)  # whether each had a negligible share the last time
         self.news: list[str] = []  # messages that were not read yet
-        self.version, self._linear, self._read = 0, (-1, None, None), (-1, 0)
+        self.version = 0  # it differs after every change
+        self._linear: tuple[int, Any, Any] = (-1, None, None)  # version, vectors by kind of rows, linear model
+        self._read = (-1, 0)  # version, and weights read for few features
 
     def like(self, portfolio: Sequence[Member], n_features: int) -> Self:
         """Return a fresh blend of these members. All other options stay."""
@@ -539,20 +342,54 @@ class Blend(ReadsOnce, Readable):
         blend.grid, blend.number = self.grid.of_output(self.number), 0
         return deepcopy(blend)
 
-    def merge(self, others: Sequence[Self], average: bool = False) -> "Blend":
-        return merge_blends([self, *others], average)
+    # Changing features ------------------------------------------------------------------------------------------------
 
-    def changed(self, change: Callable[[Any, Any], Any], ratio: NDArray[np.float64]) -> "Blend":
-        """Return a copy whose members are changed as if their rows had been divided by ``ratio``."""
-        return change_blend(self, change, ratio)
+    def moved(self, where: NDArray[np.int64], width: int) -> Self:
+        """Return a copy with ``width`` features: feature j becomes ``where[j]``, or is left out if that is -1."""
+        made = self.like(self.members, width)
+        for name in ("head", "record", "counts", "weak", "news", "parameters"):
+            setattr(made, name, deepcopy(getattr(self, name)))
+        if made.few is not None and self.few is not None:
+            made.grid.number_features(where[self.few.numbers])
+        kept = np.flatnonzero(where >= 0)
+        for part, old in zip(made.parts, self.parts, strict=True):
+            if part.products:
+                part.squares[: part.width(width)] = old.squares[: part.width(width)]
+            else:
+                part.squares[where[kept]] = old.squares[kept]
+        for view, before in zip(made.views, self.views, strict=True):
+            is_own = before.preparation.products  # numbers of products do not depend on those of features
+            view.preparation = before.preparation.copy() if is_own else before.preparation.moved(where, width)
+            for group, old_group in zip(view.groups, before.groups, strict=True):
+                stays = is_own or old_group.few is not None
+                group.put([(model if stays else model.moved(where, width)).memory for model in old_group])
+                for lane in np.flatnonzero(old_group.out()).tolist():
+                    group.fail(lane, old_group.failed.get(lane, 0))
+        return made
 
-    def moved(self, move: Callable[[Any], Any], where: NDArray[np.int64], width: int) -> "Blend":
-        """Return a copy with ``width`` features: feature j becomes ``where[j]``. ``move`` does this for a model."""
-        return move_blend(self, move, where, width)
+    def reset_features(self, features: NDArray[np.int64]) -> None:
+        """Reset features to those of a fresh model."""
+        for group in self.groups:
+            for block in group._blocks:
+                block.reset_features(features)
+        for view in self.views:
+            view.preparation.reset_features(features)
+        for part in self.parts:
+            part.squares[features] = 0.0
+        self.version += 1
 
-    def reset(self, forget: Callable[[Any], None], features: NDArray[np.int64]) -> None:
-        """Reset these features to those of a fresh model. ``forget`` does this for a block of lanes."""
-        reset_blend(self, forget, features)
+    def mark_touched(self, marks: NDArray[np.bool_]) -> None:
+        """Mark the features whose state differs from that of a feature that never occurred."""
+        for part in self.parts:
+            if part.products:
+                continue
+            marks |= part.squares[: len(marks)] != 0.0
+            for view in part.views:
+                view.preparation.mark_touched(marks)
+                for model in (model for group in view.groups if group.few is None for model in group):
+                    model.mark_touched(marks)
+        if self.few is not None:
+            marks[self.few.numbers] = True
 
     def remove_preparation(self) -> None:
         """Let fresh members learn unprepared rows. The caller prepares rows for all of them."""
@@ -654,6 +491,187 @@ class Blend(ReadsOnce, Readable):
 
     def _counts(self) -> NDArray[np.int64]:
         return self.counts
+
+    # Reading ----------------------------------------------------------------------------------------------------------
+
+    def scores(self, batch: Batch) -> NDArray[Any]:
+        """Return v·x + b of each row. Nothing changes."""
+        return self._few_scores(batch.check()) if self._is_few(batch) else self.linear().scores(batch)
+
+    def _is_few(self, batch: Batch) -> bool:
+        """Return whether it has been cheaper, since the last update, to read only the weights of the rows' features."""
+        if self._linear[0] == self.version or self.most is not None:
+            return False
+        before = self._read[1] if self._read[0] == self.version else 0
+        self._read = (self.version, before + batch.nnz + CALL_COST)
+        return self._read[1] <= self.n_features
+
+    def _few_scores(self, batch: Batch) -> NDArray[Any]:
+        """Return the scores from the weights of the rows' features.
+
+        They are bit-identical to those from all weights.
+        """
+        plain = batch.narrowed(self.n_features)
+        batch = batch if self.products is None else plain
+        of_plain = FeaturesOfRows(plain, self.offset)
+        few, features = list[Batch](), list[FeaturesOfRows]()
+        for part in self.parts:
+            own, ready = of_plain, batch
+            if part.products and part.few is not None:
+                ready = expanded(plain, part.few, self.dtype)
+                own = FeaturesOfRows(ready, self.offset)
+            ready = part.preparation.apply(ready, self.dtype) if part.preparation else ready
+            require_range(ready, self.dtype)  # before columns are renumbered, so that errors name them
+            features.append(own)
+            few.append(own.renumbered(ready.narrowed(part.width(self.n_features))))
+        vectors = vectors_of(self.parts, self.head.coefficients(), features, self.dtype)
+        width = max(own.n_features for own in features)
+        rows = few[0] if len(few) == 1 else side_by_side(few, width, self.dtype)
+        padded = [(np.pad(weights, (0, width - len(weights))), intercept) for weights, intercept in vectors]
+        return frozen(self, padded).scores(rows)
+
+    @property
+    def _own(self) -> Grid:
+        """The cells of this output."""
+        return self.grid.of_output(self.number)
+
+    @property
+    def few(self) -> FewFeatures | None:
+        """The features that have occurred, if there are members for few features."""
+        return self._own.few
+
+    @property
+    def products(self) -> Products | None:
+        """The products of features that members learn, if any do."""
+        return self._own.products(self.n_features)
+
+    @property
+    def n_columns(self) -> int:
+        """The number of features and products in one weight vector."""
+        products = self.products
+        return self.n_features + (0 if products is None else len(products))
+
+    @property
+    def members(self) -> list[Member]:
+        """The remaining members."""
+        return [self.record.members[k] for k in self.record.places]
+
+    @property
+    def parts(self) -> list[Part]:
+        """The weight vectors that the members add up to."""
+        return self._own.parts
+
+    @property
+    def views(self) -> list[View]:
+        """The views of the rows, with the members of this output."""
+        return self._own.views
+
+    @property
+    def groups(self) -> list[Group]:
+        """The members of this output in each view by their algorithm."""
+        return self._own.groups
+
+    @property
+    def rules(self) -> Iterator[Any]:
+        """The rules of the members, without those for few features, which number features themselves."""
+        groups = (group for group in self.groups if group.few is None and not group.of_products)
+        return (lane.rule for group in groups for lane in group._lanes)
+
+    @property
+    def lanes(self) -> Iterator[Learner]:
+        """A copy of each member's model."""
+        return (model for group in self.groups for model in group)
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return a row per member: algorithm, parameters, progressive error, signed share, and why it was dropped."""
+        return self.record.table(self.head.signed_share(), self.head.gone)
+
+    def history(self) -> Record:
+        """Return a copy of the record that includes the current shares."""
+        return self.record.until_now(self.t, self.n_mistakes, self.head.share())
+
+    def linear(self) -> Pipeline:
+        """Return the pipeline for predictions. It has a weight vector per kind of prepared rows, one after another."""
+        return self._folded()[1]
+
+    def _folded(self) -> tuple[dict[Kind, Vector], Pipeline]:
+        """Return the vector of each part, and the linear model made of them.
+
+        They are computed if the blend has changed. The version is read first: if another thread learns meanwhile, they
+        are computed again.
+        """
+        cached, version = self._linear, self.version
+        if cached[0] != version:
+            parts, width = self.parts, self.n_columns
+            every = [AllFeatures(part.width(self.n_features)) for part in parts]
+            sums = vectors_of(parts, self.head.coefficients(), every, self.dtype, self.most)
+            vectors = {
+                part.kind: (part.spread(weights, self.n_features, width), intercept)
+                for part, (weights, intercept) in zip(parts, sums, strict=True)
+            }
+            kinds = preparation_of_kinds([parts], self.n_features, width)
+            pipeline = Pipeline(Outputs([frozen(self, list(vectors.values()))]), kinds, products=self.products)
+            cached = self._linear = version, vectors, pipeline
+        return cached[1:]
+
+    def vector_of(self, rows: Kind) -> Vector:
+        """Return weights and intercept of the part for a kind of rows, or zeros if there is none."""
+        return self._folded()[0].get(rows, (np.zeros(self.n_columns, self.dtype), 0.0))
+
+    def squares_of(self, rows: Kind) -> NDArray[np.float64]:
+        """Return Σx_j² of rows of a kind."""
+        width = self.n_columns
+        for part in self.parts:
+            if part.kind == rows:
+                return part.spread(part.squares[: part.width(self.n_features)], self.n_features, width)
+        return np.zeros(width)
+
+    @property
+    def most(self) -> int | None:
+        """The largest number of weights of the linear model, or None."""
+        counts = [self.parameters["max_nnz"]]
+        if self.parameters["max_density"] is not None:
+            counts.append(int(self.parameters["max_density"] * self.n_weights))
+        return min((count for count in counts if count is not None), default=None)
+
+    @property
+    def n_weights(self) -> int:
+        """The number of weights, zero or not: one per feature and product, for each kind of rows."""
+        return sum(part.width(self.n_features) for part in self.parts)
+
+    def weights(self) -> NDArray[Any]:
+        """Return v, dense. Vectors for several kinds of rows follow one another."""
+        return self.linear().weights()
+
+    def sparse_weights(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Return the positions and values of the non-zero weights."""
+        [output] = self.linear().models
+        weights: tuple[NDArray[np.int64], NDArray[Any]] = output.sparse_weights()
+        return weights
+
+    def variance(self) -> NDArray[Any]:
+        """Raise: only the members have variances, and those belong to other weights."""
+        raise AttributeError("Auto has no variances: its weights are sums over its members")
+
+    @property
+    def intercept(self) -> float:
+        """The intercept b."""
+        return float(self.linear().outputs.one.intercept)
+
+    @property
+    def nnz(self) -> int:
+        """The number of non-zero weights, without the intercept."""
+        return int(self.linear().nnz)
+
+    @property
+    def n_met(self) -> int:
+        """The number of weights that examples have changed."""
+        return sum(int(np.count_nonzero(part.squares)) for part in self.parts)
+
+    @property
+    def cumulative_loss(self) -> float:
+        """The sum of the progressive logistic loss, with costs and weights."""
+        return float(self.head.loss[0])
 
     # Room -------------------------------------------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ def plain(value: Any, where: str) -> Any:
 
 
 def label(value: Any) -> Any:
-    """Return a class label as it is stored: a string, a finite number or a boolean."""
+    """Return a class label in its stored form: a string, a finite number or a boolean."""
     stored = plain(value, "classes") if not isinstance(value, list | tuple | dict) else None
     if stored is None:
         raise InvalidInputError(f"classes: labels must be strings, numbers or booleans to be stored, got {value!r}")
@@ -172,7 +172,7 @@ def algorithm_in(path: str | Path) -> str | None:
 
 
 def storable(array: Any, name: str) -> NDArray[Any]:
-    """Return the array as it is stored: contiguous, little-endian, with a dtype of the format."""
+    """Return the array in its stored form: contiguous, little-endian, with a dtype of the format."""
     if isinstance(array, Blocks):
         return array  # type: ignore[return-value] # only to be written
     values = np.asarray(array)

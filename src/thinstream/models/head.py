@@ -247,13 +247,17 @@ class FeaturesOfRows:
 # score is not a linear function of the original row, so these members add up to a separate vector for prepared rows.
 
 
+#: Weights and intercept.
+Vector = tuple[NDArray[Any], float]
+
+
 def vectors_of(
     parts: Sequence[Part],
     coefficients: NDArray[np.float64],
     features: Sequence[AllFeatures | FeaturesOfRows],
     dtype: np.dtype[Any],
     most: int | None = None,
-) -> list[tuple[NDArray[Any], float]]:
+) -> list[Vector]:
     """Return weights and intercept of each part; ``coefficients`` are in the order of the members.
 
     ``features`` has the features of each part. With ``most``, only the most important weights of all parts are kept.
@@ -271,7 +275,7 @@ def vectors_of(
     return [(vector, intercept) for vector, (_, intercept) in zip(vectors, sums, strict=True)]
 
 
-def frozen(blend: Any, vectors: Sequence[tuple[NDArray[Any], float]]) -> Frozen:
+def frozen(blend: Any, vectors: Sequence[Vector]) -> Frozen:
     """Return a frozen model with these vectors, one after another, and the options of the blend."""
     weights = np.concatenate([vector for vector, _ in vectors])
     where = np.flatnonzero(weights)
@@ -291,19 +295,24 @@ def frozen(blend: Any, vectors: Sequence[tuple[NDArray[Any], float]]) -> Frozen:
     )
 
 
-def preparation_of_kinds(blends: Sequence[Sequence[Part]], n_features: int, width: int, t: int) -> Preparation:
-    """Return the preparation of rows for the vectors of all these blends after t rows. Several kinds are side by side.
+def preparation_of_kinds(
+    blends: Sequence[Sequence[Part]], n_features: int, width: int, t: int | None = None
+) -> Preparation:
+    """Return the preparation of rows for the vectors of all these blends. Several kinds are side by side.
 
-    ``width`` is the number of features and products.
+    ``width`` is the number of features and products. With ``t``, the number of rows learned, the preparation knows the
+    mean lengths of rows. Only weights per feature need them, not scores.
     """
     parts = sorted(chain(*blends), key=lambda part: part.kind[1] is not None)
     plain = next((part.squares[:n_features] for part in parts if part.kind == (None, None, False)), None)
     preparations: dict[Kind, Preparation] = {}
     for part in parts:
         if part.kind not in preparations:
-            length = _row_length(part.preparation, plain, part.width(n_features), t)
-            lengths = _feature_lengths(part, plain, n_features)
-            preparations[part.kind] = _spread_scales(part, n_features, width).of_length(length, lengths)
+            preparations[part.kind] = preparation = _spread_scales(part, n_features, width)
+            if t is not None:
+                length = _row_length(part.preparation, plain, part.width(n_features), t)
+                lengths = _feature_lengths(part, plain, n_features)
+                preparations[part.kind] = preparation.of_length(length, lengths)
     every = list(preparations.values())
     return every[0] if len(every) == 1 else Several(every, width)
 

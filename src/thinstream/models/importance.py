@@ -104,8 +104,8 @@ def effect_importance(
     model = model.in_order()
     slots = features if model.encoder is None else np.searchsorted(model.numbers, features) + 1
     kinds = model.served().preparation.each
-    kind = PLAIN[0] if model.preparation else kinds[0].kind
-    squares = np.array([blend.squares_of(kind) for blend in model.blends[: len(model.outputs)]])
+    rows_kind = PLAIN[0] if model.preparation else kinds[0].kind
+    squares = np.array([blend.squares_of(rows_kind) for blend in model.blends[: len(model.outputs)]])
     sizes, squares_of_features = np.abs(weights.astype(np.float64)), np.empty(len(features))
     plain = features < model.n_features
     sizes[plain] *= model.preparation.divisors(model.n_slots)[slots[plain]]
@@ -184,7 +184,7 @@ def rms_of(learner: Any, kinds: Sequence[Kind] = PLAIN) -> Numbers | None:
     if learner.weights_only:
         return None
     if learner.algorithm.kind == "blend":  # it stores the sums
-        squares = np.concatenate([learner.squares_of(kind) for kind in kinds])
+        squares = np.concatenate([learner.squares_of(rows_kind) for rows_kind in kinds])
         return np.asarray(np.sqrt(squares))
     if learner.has_variance:  # 1/σ_j grows by x_j²/r with every row that is learned
         precision = 1.0 / np.asarray(learner.variance(), np.float64)

@@ -20,7 +20,6 @@ from thinstream.jit import compiled
 from thinstream.lanes.block import Block, SingleLane
 from thinstream.lanes.devices import can_run_on_gpu, run_all
 from thinstream.lanes.lanes import Lanes
-from thinstream.lanes.learner import Learner
 from thinstream.models.preparation import Preparation
 from thinstream.models.products import Products, expanded, feature_columns, n_products, product_columns
 from thinstream.models.slots import FewFeatures
@@ -228,27 +227,32 @@ class Group(Lanes):
         beyond = np.iinfo(np.int32).max
         return np.where(coordinates < offset, coordinates, np.where(slots > 0, slots - 1 + offset, beyond))
 
-    def wide(self, n_features: int) -> Iterator[Any]:
-        """Yield the models, with a weight for each feature number."""
-        if self.few is None:
-            yield from self
-            return
-        offset, numbers = self._lanes[0].offset, self.few.numbers
-        for model in self:
-            weights = np.zeros(n_features + offset, self.dtype)
-            weights[:offset] = model.intercept
-            weights[numbers + offset] = model.weights()[: len(numbers)]
-            yield Weights(weights, offset)
+    def wide(self, n_features: int) -> Iterator[Weights]:
+        """Yield the weights of each model by feature number."""
+        for lane in range(len(self)):
+            block, _ = self._block_of(lane)
+            model = block._model if isinstance(block, SingleLane) else self[lane]  # a block's lane has to be copied
+            weights = model.all_weights()
+            if self.few is not None:
+                spread = np.zeros(n_features + model.offset, self.dtype)
+                spread[: model.offset] = weights[: model.offset]
+                spread[self.few.numbers + model.offset] = weights[model.offset :][: len(self.few)]
+                weights = spread
+            yield Weights(weights, model.offset)
 
-    def learn(self, batch: Batch, y: NDArray[np.int8] | None = None, *more: Any) -> NDArray[Any]:
-        """Learn rows as `Lanes` do. ``y`` has a column per output; by default, all outputs have the batch's labels."""
+    def learn_checked(self, batch: Batch, signs: NDArray[np.int8], weights: NDArray[np.float64]) -> NDArray[Any]:
+        """Learn checked rows; return the scores before each update, rows × lanes.
+
+        ``signs`` has a column of labels ±1 per output, and ``weights`` one column.
+        """
         if self.few is not None:  # these lanes number features in order of occurrence
             slots = self.few.find(batch.indices[: batch.indptr[-1]])
             batch = replace(batch, indices=slots - np.int32(1), n_features=self.n_features)
-        if y is not None:
-            y = y[:, 0] if y.shape[1] == 1 else y[:, self.owners]
+        if signs.shape[1] > 1:
+            signs = np.ascontiguousarray(signs[:, self.owners])
+        self._widen(batch.n_features)
         with nullcontext() if self.device == "cpu" else _gpu:
-            return super().learn(batch, y, *more)
+            return self._run(batch, signs, weights)
 
     def widen(self, n_features: int) -> None:
         """Make room for a number of features, except for lanes that get room row by row."""
@@ -309,11 +313,6 @@ class View:
 
     def __len__(self) -> int:
         return sum(len(group) for group in self.groups)
-
-    @property
-    def models(self) -> Iterator[Learner]:
-        """A copy of each lane."""
-        return (model for group in self.groups for model in group)
 
 
 class Part:
@@ -437,19 +436,19 @@ class Grid:
             for part in grid.parts:
                 squares.setdefault(part.kind, part.squares)
                 for view in part.views:
-                    kind = view.preparation.kind
-                    preparations.setdefault(kind, view.preparation)
+                    rows = view.preparation.kind
+                    preparations.setdefault(rows, view.preparation)
                     for group in view.groups:
-                        parts, owners = groups[kind, (group.algorithm.name, group.max_features)]
+                        parts, owners = groups[rows, (group.algorithm.name, group.max_features)]
                         parts.append(group)
                         owners.append(output)
         views = [
             View(
-                preparations[kind],
-                [Group.joined(*lanes) for cell, lanes in groups.items() if cell[0] == kind and lanes[0]],
+                preparations[rows],
+                [Group.joined(*lanes) for cell, lanes in groups.items() if cell[0] == rows and lanes[0]],
             )
-            for kind in dict.fromkeys(cell[0] for cell in groups)
-            if kind in preparations
+            for rows in dict.fromkeys(cell[0] for cell in groups)
+            if rows in preparations
         ]
         all_few = [grid.few for grid in grids if grid.few is not None]
         if any(not np.array_equal(few.numbers, all_few[0].numbers) for few in all_few):
@@ -506,10 +505,11 @@ class Grid:
         self.n_known = 0 if self.few is None else len(self.few)
         work = [(group, own) for view, own in zip(views, ready, strict=True) for group in view.groups]
         scores: list[Any] = [None] * len(work)
+        weights = np.ones((len(rows), 1)) if rows.weights is None else rows.weights[:, np.newaxis]
 
         def learn(k: int) -> None:
             group, own = work[k]
-            scores[k] = group.learn(own, signs)
+            scores[k] = group.learn_checked(own, signs, weights)
 
         tasks: list[Callable[[], None]] = [partial(learn, k) for k in range(len(work))]
         for part in self.parts:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,19 +28,15 @@ from thinstream.engine.rows import BLOCK
 from thinstream.engine.rule import MergeRule
 from thinstream.errors import InvalidParameterError, MergeError, NumericalError
 from thinstream.lanes.full import online_learner
-from thinstream.lanes.learner import Learner
-from thinstream.models.budget import merged_table, names_by_number
+from thinstream.lanes.learner import Frozen, Learner
+from thinstream.models.blend import Blend
+from thinstream.models.head import Head
 from thinstream.models.importance import feature_importance
-from thinstream.models.moving import moved, moved_preparation, reset_scales
 from thinstream.models.outputs import Outputs
 from thinstream.models.pipeline import Pipeline, budgeted, expand_if_dense, on_common_slots, on_numbers
 from thinstream.models.preparation import Preparation, Scales
 from thinstream.models.products import factors, n_products
-
-if TYPE_CHECKING:
-    from thinstream.models.blend import Blend
-    from thinstream.models.head import Head
-
+from thinstream.models.slots import merged_table, names_by_number
 
 #: How learners with a full covariance are merged.
 FULL = "precisions add (the prior counted once); θ and v add, means are weighted by precision"
@@ -72,7 +68,7 @@ def require_distinct(models: Sequence[Any]) -> None:
         )
 
 
-def merge(learners: Sequence[Learner], weights: Sequence[float] | None = None, *, average: bool = False) -> Learner:
+def merge(learners: Sequence[Learner], weights: Sequence[float] | None = None, *, average: bool = False) -> Any:
     """Return a new model from models that learned from disjoint parts of a stream. The models do not change.
 
     The order of the models does not matter, and a fresh model does not change the result. Both hold bit for bit.
@@ -105,12 +101,12 @@ def merge(learners: Sequence[Learner], weights: Sequence[float] | None = None, *
         raise MergeError("merge needs at least one model, got none")
     require_distinct(learners)
     if learners[0].algorithm.kind != "online":
-        first: Any = next((learner for learner in learners if not hasattr(learner, "merge")), learners[0])
-        if not hasattr(first, "merge"):  # weights of a blend
+        first: Any = learners[0]
+        if any(isinstance(learner, Frozen) for learner in learners):  # weights of a blend
             refuse_learning(first.algorithm.name)
-        options: dict[str, Any] = {} if first.algorithm.kind == "batch" else {"average": average}
-        together: Learner = first.merge(learners[1:], **options)
-        return together
+        blends: Any = learners
+        merged: Any = merge_blends(blends, average) if isinstance(first, Blend) else first.merge(learners[1:])
+        return merged
     for other in learners[1:]:
         require_mergeable(learners[0], other)
     width = max(learner.n_features for learner in learners)
@@ -342,7 +338,7 @@ def merge_growing(
         raise MergeError("models to merge must agree in class_weight")
     learners, spares = [list(outputs) for outputs in parts], [outputs.spares for outputs in parts]
 
-    def merged(own: Sequence[int], cost: Costs) -> Learner:
+    def merged(own: Sequence[int], cost: Costs) -> Any:
         spare = spare_costs.index(cost)
         shards = [mine[k] if k >= 0 else rest[spare] for mine, rest, k in zip(learners, spares, own, strict=True)]
         return merge(shards, average=average)
@@ -417,7 +413,8 @@ def rescale_to(model: Pipeline, scales: Scales) -> Outputs:
     ratio = np.divide(now, was, out=np.ones(width), where=was > 0.0)
     if np.all(ratio == 1.0):
         return model.outputs
-    return model.outputs.mapped(lambda one: _rescaled(one, ratio))
+    rescaled: Any = _rescaled_blend if model.blends else _rescaled
+    return model.outputs.mapped(lambda one: rescaled(one, ratio))
 
 
 def powers_of(model: Learner) -> Mapping[str, int]:
@@ -429,9 +426,6 @@ def powers_of(model: Learner) -> Mapping[str, int]:
 
 
 def _rescaled(model: Learner, ratio: NDArray[np.float64]) -> Learner:
-    if not isinstance(model, Learner):  # a blend
-        changed: Learner = model.changed(_rescaled, ratio)
-        return changed
     rule, powers = model.rule.merge_rule(), powers_of(model)
     new, r = copy_wide(model, model.n_features), np.concatenate([np.ones(model.offset), ratio])
     fields: dict[str, Any] = field_views(new.algorithm, new.memory, 0, len(r))._asdict()
@@ -466,7 +460,7 @@ def common_scales(preparations: Sequence[Preparation], base: Preparation, width:
 # Sums, counters and Σx_j² add. Members that were dropped from one of the shards, or failed there, are left out.
 
 
-def merge_blends(blends: Sequence["Blend"], average: bool = False) -> "Blend":
+def merge_blends(blends: Sequence[Blend], average: bool = False) -> Blend:
     """Return a new blend. The order of the blends does not matter, and they do not change."""
     for other in blends[1:]:
         require_mergeable(blends[0], other)
@@ -497,7 +491,7 @@ def merge_blends(blends: Sequence["Blend"], average: bool = False) -> "Blend":
     return made
 
 
-def keep_common(blends: Sequence["Blend"]) -> list[int]:
+def keep_common(blends: Sequence[Blend]) -> list[int]:
     """Keep only the members that all blends still have; return their numbers."""
     common = [k for k in range(len(blends[0].record.members)) if all(_has(blend, k) for blend in blends)]
     if not common:
@@ -507,7 +501,7 @@ def keep_common(blends: Sequence["Blend"]) -> list[int]:
     return common
 
 
-def share_numbers(blends: Sequence["Blend"]) -> None:
+def share_numbers(blends: Sequence[Blend]) -> None:
     """Number the features of members for few features alike in all blends; drop members with too many."""
     if blends[0].few is None:
         return
@@ -519,14 +513,14 @@ def share_numbers(blends: Sequence["Blend"]) -> None:
             if group.few is not None:
                 where = np.full(group.n_features, -1)
                 where[: len(group.few)] = [numbers.tolist().index(number) for number in group.few.numbers.tolist()]
-                group.put([moved(model, where, group.n_features).memory for model in group])
+                group.put([model.moved(where, group.n_features).memory for model in group])
         if blend.few is not None:
             before = blend.few.numbers.copy()
             blend.grid.number_features(numbers)
             _renumber_products(blend, before)
 
 
-def _renumber_products(blend: "Blend", before: Any) -> None:
+def _renumber_products(blend: Blend, before: Any) -> None:
     """Move members with products from the slots of the features ``before`` to those of more features."""
     assert blend.few is not None
     slots = np.concatenate([[0], blend.few.find(before)]).astype(np.int64)
@@ -540,12 +534,12 @@ def _renumber_products(blend: "Blend", before: Any) -> None:
             squares[where] = part.squares[: len(where)]
             part.squares = squares
             for view in part.views:
-                view.preparation = moved_preparation(view.preparation, where, width)
+                view.preparation = view.preparation.moved(where, width)
                 for group in view.groups:
-                    group.put([moved(model, every, width).memory for model in group])
+                    group.put([model.moved(every, width).memory for model in group])
 
 
-def change_blend(blend: "Blend", change: Callable[[Any, Any], Any], ratio: Any) -> "Blend":
+def _rescaled_blend(blend: Blend, ratio: NDArray[np.float64]) -> Blend:
     """Return a copy whose members are changed as if their rows had been divided by ``ratio``."""
     made = blend.alone()
     for group in made.groups:
@@ -553,54 +547,18 @@ def change_blend(blend: "Blend", change: Callable[[Any, Any], Any], ratio: Any) 
         if group.few is not None:
             own = np.ones(group.n_features)
             own[: len(group.few)] = ratio[group.few.numbers]
-        group.put([change(model, own).memory for model in group])
+        group.put([_rescaled(model, own).memory for model in group])
     for part in made.parts:
         part.squares[: len(ratio)] /= ratio**2
     made.version += 1
     return made
 
 
-def move_blend(blend: "Blend", move: Callable[[Any], Any], where: Any, width: int) -> "Blend":
-    """Return a copy with ``width`` features: feature j becomes ``where[j]``. ``move`` does this for a model."""
-    made = blend.like(blend.members, width)
-    for name in ("head", "record", "counts", "weak", "news", "parameters"):
-        setattr(made, name, deepcopy(getattr(blend, name)))
-    if made.few is not None and blend.few is not None:
-        made.grid.number_features(where[blend.few.numbers])
-    there = np.flatnonzero(where >= 0)
-    for part, had in zip(made.parts, blend.parts, strict=True):
-        if part.products:
-            part.squares[: part.width(width)] = had.squares[: part.width(width)]
-        else:
-            part.squares[where[there]] = had.squares[there]
-    for view, before in zip(made.views, blend.views, strict=True):
-        products = before.preparation.products
-        for group, own in zip(view.groups, before.groups, strict=True):
-            group.put([(model if own.few is not None or products else move(model)).memory for model in own])
-            for lane in np.flatnonzero(own.out()).tolist():
-                group.fail(lane, own.failed.get(lane, 0))
-        copied = before.preparation.copy()
-        view.preparation = copied if products else moved_preparation(before.preparation, where, width)
-    return made
-
-
-def reset_blend(blend: "Blend", forget: Callable[[Any], None], features: Any) -> None:
-    """Reset these features to those of a fresh model. ``forget`` does this for a block of lanes."""
-    for group in blend.groups:
-        for block in group._blocks:
-            forget(block)
-    for view in blend.views:
-        reset_scales(view.preparation, features)
-    for part in blend.parts:
-        part.squares[features] = 0.0
-    blend.version += 1
-
-
-def _has(blend: "Blend", member: int) -> bool:
+def _has(blend: Blend, member: int) -> bool:
     return member in blend.record.places[~blend.head.gone]
 
 
-def _merge_models(made: "Blend", shards: Sequence["Blend"], average: bool) -> None:
+def _merge_models(made: Blend, shards: Sequence[Blend], average: bool) -> None:
     join = partial(merge_outputs, average=average)
     for view, *parts in zip(made.views, *(blend.views for blend in shards), strict=True):
         for group, *own in zip(view.groups, *(part.groups for part in parts), strict=True):
@@ -614,7 +572,7 @@ def _merge_models(made: "Blend", shards: Sequence["Blend"], average: bool) -> No
             group.put(memories)
 
 
-def _merge_heads(made: "Head", heads: Sequence["Head"], first: float) -> None:
+def _merge_heads(made: Head, heads: Sequence[Head], first: float) -> None:
     more = (len(heads) - 1) / made.counting.prior
     H: Any = -more * np.eye(len(made))
     b: Any = np.full(len(made), -more * first)
@@ -629,7 +587,7 @@ def _merge_heads(made: "Head", heads: Sequence["Head"], first: float) -> None:
     made.w = made.P @ b
 
 
-def _blend_fingerprint(blend: "Blend") -> bytes:
+def _blend_fingerprint(blend: Blend) -> bytes:
     digest = blake2b()
     for array in (blend.counts, blend.head.w, blend.head.P, blend.head.sums, *(part.squares for part in blend.parts)):
         digest.update(np.ascontiguousarray(array).data)

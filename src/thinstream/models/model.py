@@ -20,11 +20,11 @@ from thinstream.engine.protocol import DTYPES
 from thinstream.errors import InvalidInputError, InvalidParameterError, MergeError, listed
 from thinstream.lanes.full import online_learner
 from thinstream.models.blend import Blend
-from thinstream.models.budget import ADMIT, BudgetTable
 from thinstream.models.merging import merge_growing, merge_outputs, merge_pipelines, require_distinct
 from thinstream.models.outputs import Outputs
 from thinstream.models.pipeline import Pipeline, budgeted, compact_if_large, create, expand_if_dense
 from thinstream.models.preparation import Preparation
+from thinstream.models.slots import ADMIT, BudgetTable
 
 # A feature space as text.
 
@@ -240,7 +240,7 @@ class Model:
 
     @property
     def preparation(self) -> Preparation:
-        """The preparation of rows before they are learned or scored."""
+        """The preparation of rows for learning and scoring."""
         return self.learner.preparation
 
     @property

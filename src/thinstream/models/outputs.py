@@ -76,7 +76,7 @@ class Outputs:
     #: Lanes need at least this many outputs to be faster, and this much work (non-zeros × outputs) to be worth
     #: compiling.
     fewest, enough = 8, 1 << 26
-    #: Where learners can run: "cpu", "cuda", or "auto", which uses a GPU if that is likely to be faster.
+    #: The device for learners: "cpu", "cuda", or "auto", which uses a GPU if that is likely to be faster.
     device = "cpu"
 
     def __init__(
@@ -348,7 +348,7 @@ class Outputs:
             self._held = Lanes.of(self._held)
 
     def _move_to_gpu(self) -> bool:
-        """Move the learners to a GPU if the device says so. With "auto", learners that do not fit stay on the CPU."""
+        """Move the learners to a GPU if requested. With "auto", learners that do not fit stay on the CPU."""
         if self.device == "cpu" or self.n_lanes_on_gpu or self.weights_only:
             return False
         if self.device == "auto" and self._work < self.enough and not self.is_binary:
@@ -473,11 +473,11 @@ class Outputs:
         """The sum of the algorithm's own loss. With several outputs, it is an array."""
         return self._read("cumulative_loss")
 
-    def reset_features(self, features: NDArray[np.int64], reset: Callable[[Any, NDArray[np.int64]], None]) -> None:
-        """Reset features to those of a fresh model. ``reset`` does this for a learner or a block of lanes."""
+    def reset_features(self, features: NDArray[np.int64]) -> None:
+        """Reset features to those of a fresh model."""
         self.to_cpu()
         for held in self._held if isinstance(self._held, list) else self._held._blocks:
-            reset(held, features)
+            held.reset_features(features)
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__ | {"_held": list(self._held)}

@@ -41,6 +41,7 @@ from thinstream.engine.memory import (
     extra_size,
     field_names,
     is_full,
+    is_plain,
     kept_width,
     record_views,
     require_room,
@@ -50,17 +51,15 @@ from thinstream.engine.protocol import dtype_of, require_array
 from thinstream.errors import ModelFileError
 from thinstream.lanes.learner import Frozen, Learner
 from thinstream.models.blend import Blend, Record, members_of
-from thinstream.models.budget import ADMITTED, COUNTED, BudgetTable, sketch_shape
 from thinstream.models.container import Arrays, plain
 from thinstream.models.head import ALIKE, Counting
 from thinstream.models.members import Grid
 from thinstream.models.model import make_learner
-from thinstream.models.moving import is_plain
 from thinstream.models.outputs import Outputs
 from thinstream.models.pipeline import MANY, Pipeline, budgeted, state_limit
 from thinstream.models.preparation import Preparation, described_by
 from thinstream.models.products import Products, n_products
-from thinstream.models.slots import SlotTable
+from thinstream.models.slots import ADMITTED, COUNTED, BudgetTable, SlotTable, sketch_shape
 
 #: Set in the description of a slice of a model. Its learners are as wide as the slice, never compact.
 SLICED = "sliced"
@@ -220,7 +219,7 @@ SMALL, RATIO = 1 << 27, 50
 _SHORT, _INDICES, _SQUARES, _COUNTS, _MAX = "short", "indices", "squares", "counts", "max"
 _COLUMNS = np.int64, np.float32, np.float64  # gaps, roots, counts
 _LENGTHS = "lengths"  # the mean length of the rows with each feature that has a weight
-_SIZES = tuple(np.dtype(kind).itemsize for kind in _COLUMNS)
+_SIZES = tuple(np.dtype(dtype).itemsize for dtype in _COLUMNS)
 
 
 def with_short_scales(arrays: Arrays, described: dict[str, Any], kept: NDArray[np.bool_]) -> Arrays:
@@ -228,20 +227,20 @@ def with_short_scales(arrays: Arrays, described: dict[str, Any], kept: NDArray[n
 
     ``described`` is the preparation of rows, and ``kept`` the features with a weight, a row for each kind of rows.
     """
-    found = dict(arrays)
+    result = dict(arrays)
     for prefix in _prefixes(described):
         if f"{prefix}{_LENGTHS}" in arrays:
             left = np.logical_or.reduce(kept)[arrays[f"{prefix}{_LENGTHS}.{_INDICES}"]]
             for name in (_LENGTHS, f"{_LENGTHS}.{_INDICES}"):
-                found[prefix + name] = arrays[prefix + name][left]
+                result[prefix + name] = arrays[prefix + name][left]
     for k, prefix, name in _of_unit_rows(arrays, described):
         if name == _MAX:
-            found[prefix + name] = _in_32_bits(arrays[prefix + name])
+            result[prefix + name] = _in_32_bits(arrays[prefix + name])
         else:
             q, n = arrays[prefix + name], arrays[prefix + _COUNTS]
             counts = np.where(kept[k][arrays[prefix + _INDICES]], n, 1.0)
-            found[prefix + name], found[prefix + _COUNTS] = _in_32_bits(np.sqrt(q / n)) ** 2 * counts, counts
-    return found
+            result[prefix + name], result[prefix + _COUNTS] = _in_32_bits(np.sqrt(q / n)) ** 2 * counts, counts
+    return result
 
 
 def _in_32_bits(roots: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -253,7 +252,7 @@ def _in_32_bits(roots: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def shortened(arrays: Arrays, described: dict[str, Any]) -> Arrays:
     """Return the arrays with the scales of unit rows compressed if no bit is lost and `lengthened` accepts it."""
-    found = dict(arrays)
+    result = dict(arrays)
     for _, prefix, name in _of_unit_rows(arrays, described):
         where = arrays[prefix + _INDICES]
         one = arrays[prefix + name]
@@ -262,15 +261,15 @@ def shortened(arrays: Arrays, described: dict[str, Any]) -> Arrays:
             roots = (np.sqrt(one / counts) if name == _SQUARES else one).astype(np.float32)
         if len(where) and np.array_equal(_values(name, roots, counts), one):
             gaps = np.diff(where.astype(np.int64), prepend=-1)
-            columns = (column.astype(kind) for column, kind in zip((gaps, roots, counts), _COLUMNS, strict=True))
+            columns = (column.astype(dtype) for column, dtype in zip((gaps, roots, counts), _COLUMNS, strict=True))
             planes = [column.view(np.uint8).reshape(len(where), -1).T.tobytes() for column in columns]
             short = zlib.compress(b"".join(planes), 9)
             if sum(map(len, planes)) > _most_bytes(len(short), described):
                 continue
             for compressed in (_INDICES, name, *([_COUNTS] if name == _SQUARES else [])):
-                del found[prefix + compressed]
-            found[f"{prefix}{name}.{_SHORT}"] = np.frombuffer(short, np.uint8)
-    return found
+                del result[prefix + compressed]
+            result[f"{prefix}{name}.{_SHORT}"] = np.frombuffer(short, np.uint8)
+    return result
 
 
 def lengthened(arrays: Arrays, head: dict[str, Any]) -> Arrays:
@@ -278,10 +277,10 @@ def lengthened(arrays: Arrays, head: dict[str, Any]) -> Arrays:
 
     ``head`` is the description of the model. No more is decompressed than its features can need.
     """
-    found = dict(arrays)
+    result = dict(arrays)
     keys = [key for key in arrays if key.startswith("scales/") and key.endswith(f".{_SHORT}")]
     if not keys:
-        return found
+        return result
     described = head.get("preparation")
     if not isinstance(described, dict):
         raise ModelFileError(f"it has scales, but no valid preparation of rows: {described!r}")
@@ -290,7 +289,7 @@ def lengthened(arrays: Arrays, head: dict[str, Any]) -> Arrays:
         prefix, _, name = key.removesuffix(f".{_SHORT}").rpartition("/")
         if f"{prefix}/" not in prefixes or name not in (_SQUARES, _MAX):
             raise ModelFileError(f"its array {key!r} does not belong to its preparation of rows")
-        short = found.pop(key)
+        short = result.pop(key)
         planes = _decompressed(key, short, min(sum(_SIZES) * width, _most_bytes(short.nbytes, described)))
         size, rest = divmod(len(planes), sum(_SIZES))
         if rest:
@@ -299,11 +298,11 @@ def lengthened(arrays: Arrays, head: dict[str, Any]) -> Arrays:
             )
         gaps, roots, counts = _columns(planes, size)
         where = np.cumsum(gaps) - 1
-        found[f"{prefix}/{_INDICES}"] = narrow(where, int(where[-1]) + 1 if size else 0)
-        found[f"{prefix}/{name}"] = _values(name, roots, counts)
+        result[f"{prefix}/{_INDICES}"] = narrow(where, int(where[-1]) + 1 if size else 0)
+        result[f"{prefix}/{name}"] = _values(name, roots, counts)
         if name == _SQUARES:
-            found[f"{prefix}/{_COUNTS}"] = counts
-    return found
+            result[f"{prefix}/{_COUNTS}"] = counts
+    return result
 
 
 def _most_bytes(compressed: int, described: dict[str, Any]) -> int:
@@ -449,21 +448,21 @@ def in_numbers(head: dict[str, Any], arrays: Arrays, numbers: NDArray[np.int64])
 
 def _renumbered(head: dict[str, Any], arrays: Arrays, widths: tuple[int, int], change: Callable[..., Any]) -> Arrays:
     """Renumber the features of arrays. ``widths`` are those of a weight vector, before and after."""
-    found, offset, (before, after) = dict(arrays), int(head["fit_intercept"]), widths
+    result, offset, (before, after) = dict(arrays), int(head["fit_intercept"]), widths
     distinct, done = _Distinct(), list[NDArray[Any]]()
     for name, of_coordinates in _indices(arrays):
         less = offset if of_coordinates else 0
         same = distinct.add(arrays[name], less)
         if same is not None:
-            found[name] = done[same]
+            result[name] = done[same]
             continue
         features = arrays[name].astype(np.int64) - less
         vector, feature = np.divmod(features[features >= 0], max(before, 1))
         where = np.zeros(len(features), np.int64)
         where[features >= 0] = vector * after + change(feature, name) + less
-        found[name] = narrow(where, vectors_of(head) * after + less)
-        done.append(found[name])
-    return found
+        result[name] = narrow(where, vectors_of(head) * after + less)
+        done.append(result[name])
+    return result
 
 
 def _indices(arrays: Arrays) -> Iterator[tuple[str, bool]]:
@@ -803,7 +802,7 @@ def slice_of(head: dict[str, Any], arrays: Arrays, rank: int, size: int) -> tupl
 
     Slice 0 has the intercept. The model has no preparation of rows and no encoder.
     """
-    offset, found = int(head["fit_intercept"]), dict(arrays)
+    offset, result = int(head["fit_intercept"]), dict(arrays)
     own = offset if rank == 0 else 0
     for name, array in arrays.items():
         prefix, _, last = name.rpartition("/")
@@ -811,13 +810,13 @@ def slice_of(head: dict[str, Any], arrays: Arrays, rank: int, size: int) -> tupl
             continue
         indices = arrays.get(name.removesuffix(last) + "indices")
         if indices is None:
-            found[name] = np.concatenate([array[:own], array[rank + offset :: size]])
+            result[name] = np.concatenate([array[:own], array[rank + offset :: size]])
             continue
         feature = indices.astype(np.int64) - offset
         mine = np.where(feature < 0, rank == 0, feature % size == rank)
-        found[name] = np.maximum(feature[mine] // size + own, 0) if last == "indices" else np.array(array[mine])
+        result[name] = np.maximum(feature[mine] // size + own, 0) if last == "indices" else np.array(array[mine])
     width = len(range(rank, head["n_features"], size))
-    return {**head, "n_features": width, "fit_intercept": bool(own), SLICED: True}, found
+    return {**head, "n_features": width, "fit_intercept": bool(own), SLICED: True}, result
 
 
 def describe(model: Pipeline, grade: str = "full") -> dict[str, Any]:

@@ -11,27 +11,16 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch
 from thinstream.engine import rule as rules
-from thinstream.engine.memory import physical_memory
+from thinstream.engine.memory import is_plain, physical_memory
 from thinstream.engine.protocol import require_range
 from thinstream.engine.rows import row_blocks
 from thinstream.errors import InvalidInputError, InvalidParameterError, NumericalError, TooWideError
-from thinstream.models.budget import BudgetTable
 from thinstream.models.head import frozen, preparation_of_kinds
 from thinstream.models.importance import feature_importance
-from thinstream.models.moving import (
-    Places,
-    is_plain,
-    mark_scaled,
-    mark_touched,
-    moved,
-    moved_preparation,
-    reset_features,
-    reset_scales,
-)
 from thinstream.models.outputs import Outputs, class_numbers
 from thinstream.models.preparation import Preparation, Several
 from thinstream.models.products import Products, costs
-from thinstream.models.slots import SlotTable
+from thinstream.models.slots import BudgetTable, SlotTable
 
 #: Non-zeros that are prepared together. They still fit into the cache when they are learned.
 BLOCK = 1 << 17
@@ -437,22 +426,21 @@ class Pipeline:
         """Return the same pipeline with products of features, which have been part of its features so far."""
         return Pipeline(self.outputs, self.preparation, self.encoder, self._n_features, self._grow, products)
 
-    def moved(self, where: Places, width: int) -> "Pipeline":
+    def moved(self, where: NDArray[np.int64], width: int) -> "Pipeline":
         """Return a copy without encoder and with ``width`` features.
 
         Slot j becomes ``where[j]``, or is dropped for -1.
         """
         vectors = range(self.preparation.vectors)
         targets = np.concatenate([np.where(where >= 0, where + k * width, -1) for k in vectors])
-        outputs = self.outputs.mapped(lambda one: moved(one, targets, width * len(vectors)))
-        return Pipeline(outputs, moved_preparation(self.preparation, where, width))
+        outputs = self.outputs.mapped(lambda one: one.moved(targets, width * len(vectors)))
+        return Pipeline(outputs, self.preparation.moved(where, width))
 
     def compacted(self) -> "Pipeline":
         """Return a copy with slots for the features whose state an example has changed."""
         marks = np.zeros(self.n_slots, np.bool_)
-        mark_scaled(self.preparation, marks)
-        for one in self.outputs.all:
-            mark_touched(one, marks)
+        for one in (self.preparation, *self.outputs.all):
+            one.mark_touched(marks)
         numbers = np.flatnonzero(marks)
         where = np.full(self.n_slots, -1, np.int64)
         where[numbers] = np.arange(1, len(numbers) + 1)
@@ -486,10 +474,10 @@ class Pipeline:
         table = SlotTable.of(numbers, names, self.drops_unknown)
         return self.on_slots_of(numbers).encoded(table, self.n_columns, self.grow).with_products(self.products)
 
-    def reset_features(self, slots: Places) -> None:
+    def reset_features(self, slots: NDArray[np.int64]) -> None:
         """Reset features to those of a fresh model."""
-        reset_scales(self.preparation, slots)
-        self.outputs.reset_features(slots, reset_features)
+        self.preparation.reset_features(slots)
+        self.outputs.reset_features(slots)
 
     def served(self) -> "Pipeline":
         """Return the pipeline for predictions, in which each blend is replaced by its weight vectors."""
@@ -502,7 +490,7 @@ class Pipeline:
         kinds = [one.kind for one in rows.each]
 
         def vectors_of(blend: Any) -> Any:
-            vectors = [blend.vector_of(kind) for kind in kinds]
+            vectors = [blend.vector_of(rows_kind) for rows_kind in kinds]
             padded = [(np.pad(weights, (0, width - len(weights))), intercept) for weights, intercept in vectors]
             return frozen(blend, padded)
 

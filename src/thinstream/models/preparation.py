@@ -298,7 +298,7 @@ _NOTHING = np.empty(0)
 
 
 class Preparation:
-    """How rows are prepared before they are learned or scored, and the scales for it.
+    """How rows are prepared for learning and scoring, and the scales for it.
 
     Parameters
     ----------
@@ -397,6 +397,29 @@ class Preparation:
         made = self.with_scales(None if self.scales is None else self.scales.copy(n_features))
         made.lengths = self.lengths
         return made
+
+    def moved(self, where: NDArray[np.int64], width: int) -> "Preparation":
+        """Return a copy for ``width`` features: feature j becomes ``where[j]``, or is left out if that is -1."""
+        made = self.with_scales(None if self.scales is None else type(self.scales).fresh())
+        made.widen(width)
+        if self.lengths is not None:
+            made.lengths = np.zeros(width, np.float32)
+            kept = np.flatnonzero(where[: len(self.lengths)] >= 0)
+            made.lengths[where[kept]] = self.lengths[kept]
+        if self.scales is not None and made.scales is not None:
+            kept = np.flatnonzero(where >= 0)
+            made.scales.put(where[kept], self.scales.columns(kept))
+        return made
+
+    def reset_features(self, features: NDArray[np.int64]) -> None:
+        """Remove the scales of features."""
+        if self.scales is not None:
+            self.scales.rows[features] = 0.0
+
+    def mark_touched(self, marks: NDArray[np.bool_]) -> None:
+        """Mark the features that have a scale."""
+        if self.scales is not None:
+            marks |= self.scales.learned(len(marks))
 
     def at(self, features: NDArray[Any]) -> Self:
         """Return the preparation of these features only, renumbered in their order."""
@@ -518,6 +541,9 @@ class Several(Preparation):
         """Whether features have scales in one of them."""
         return any(one.is_scaled for one in self.each)
 
+    def moved(self, where: NDArray[np.int64], width: int) -> "Several":
+        return Several([one.moved(where, width) for one in self.each], width)
+
     def divisors(self, n_features: int) -> Numbers:
         """Return the divisors of each, one after another."""
         return np.concatenate([one.divisors(n_features) for one in self.each])
@@ -564,9 +590,9 @@ def side_by_side(kinds: Sequence[Batch], n_features: int, dtype: np.dtype[Any]) 
 def _one_row(kinds: Sequence[Batch], n_features: int, dtype: np.dtype[Any]) -> Batch:
     """`side_by_side` of one row, which needs no places."""
     width = n_features * len(kinds)
-    kind = kinds[0].indices.dtype if width < 2**31 else np.dtype(np.int64)
-    own = [rows.indices[: rows.nnz].astype(kind, copy=False) for rows in kinds]
-    indices = np.concatenate([part + kind.type(k * n_features) for k, part in enumerate(own)])
+    index_dtype = kinds[0].indices.dtype if width < 2**31 else np.dtype(np.int64)
+    own = [rows.indices[: rows.nnz].astype(index_dtype, copy=False) for rows in kinds]
+    indices = np.concatenate([part + index_dtype.type(k * n_features) for k, part in enumerate(own)])
     values = np.concatenate([rows.values[: rows.nnz] for rows in kinds], dtype=dtype)
     indptr, largest = np.array([0, len(indices)]), max(rows.largest for rows in kinds)
     return replace(kinds[0], indptr=indptr, indices=indices, values=values, n_features=width, largest=largest)

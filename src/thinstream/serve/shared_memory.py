@@ -17,14 +17,13 @@ from thinstream.batch import KeptNames
 from thinstream.data.labels import Classes, GrowingClasses
 from thinstream.engine.hooks import begin
 from thinstream.engine.loop import EQUAL_COSTS
-from thinstream.engine.memory import touched_coordinates
+from thinstream.engine.memory import is_plain, touched_coordinates
 from thinstream.engine.rule import Nothing
 from thinstream.errors import InvalidParameterError
 from thinstream.files import try_lock
 from thinstream.lanes.learner import Frozen
 from thinstream.models.container import plain
 from thinstream.models.model import Model
-from thinstream.models.moving import is_plain
 from thinstream.models.outputs import Outputs
 from thinstream.models.pipeline import Pipeline
 from thinstream.models.preparation import Scales, described_by

@@ -17,9 +17,9 @@ from thinstream.data.options import Options
 from thinstream.data.stream import Stream
 from thinstream.errors import InvalidInputError, InvalidParameterError, ThinstreamWarning, WeightsOnlyError
 from thinstream.jit import compile_ahead
-from thinstream.models.budget import ADMIT
 from thinstream.models.explain import with_largest_names
 from thinstream.models.model import Model, score_of
+from thinstream.models.slots import ADMIT
 from thinstream.training.checkpoint import Checkpoints
 from thinstream.training.metrics import progress_for
 from thinstream.training.monitors import DriftWatch

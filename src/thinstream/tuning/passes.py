@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from thinstream.algorithms.registry import find, rule_of
 from thinstream.batch import Batch, Position
 from thinstream.data.stream import START, Stream
+from thinstream.engine.memory import is_plain
 from thinstream.errors import InvalidInputError
-from thinstream.models.moving import is_plain
 from thinstream.models.pipeline import Pipeline, expand_if_dense
 from thinstream.models.slots import SlotTable
 from thinstream.training.observer import NullObserver, Observer, Step

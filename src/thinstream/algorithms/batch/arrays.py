@@ -54,8 +54,8 @@ def in_precision(X: Any, dtype: Any) -> Any:
     if hasattr(X, "astype"):  # CuPy
         return X.astype(name)
     library = _library(X)
-    kind = getattr(library, name)
-    return X.to(kind) if hasattr(X, "detach") else library.astype(X, kind)
+    dtype = getattr(library, name)
+    return X.to(dtype) if hasattr(X, "detach") else library.astype(X, dtype)
 
 
 def _library(X: Any) -> Any:

@@ -192,15 +192,15 @@ class BatchLearner(SingleModel):
         """w·x of each row of a numpy array, a scipy matrix, or an array on a device."""
         weights = self.weights()
         if is_device_array(X):
-            found = to_host(in_precision(X, self.dtype) @ like(weights, X))
+            sums = to_host(in_precision(X, self.dtype) @ like(weights, X))
         elif isinstance(X, np.ndarray):  # in 64 bits: BLAS sums rows differently at different places
             rows = Examples(X, np.empty(len(X), np.int8), np.empty(0))
             w = weights.astype(np.float64)
-            found = np.concatenate([np.empty(0), *(block @ w for _, block in rows.blocks(np.float64))])
+            sums = np.concatenate([np.empty(0), *(block @ w for _, block in rows.blocks(np.float64))])
         else:
-            found = np.asarray(of_width(X, self.n_features).astype(self.dtype, copy=False) @ weights)
+            sums = np.asarray(of_width(X, self.n_features).astype(self.dtype, copy=False) @ weights)
         with np.errstate(over="ignore"):
-            scores: NDArray[Any] = (found + self.intercept).astype(self.dtype, copy=False)
+            scores: NDArray[Any] = (sums + self.intercept).astype(self.dtype, copy=False)
         return scores
 
     def weights(self) -> NDArray[Any]:
@@ -335,9 +335,9 @@ class BufferedLearner(BatchLearner):
         learned = self._take(examples, last)
         if len(learned) == len(examples):
             return learned
-        found = self.row_scores(examples.X)
-        found[np.flatnonzero(examples.weights > 0)[: len(learned)]] = learned
-        return found
+        scores = self.row_scores(examples.X)
+        scores[np.flatnonzero(examples.weights > 0)[: len(learned)]] = learned
+        return scores
 
     def _take(self, examples: Examples, last: bool = False) -> NDArray[Any]:
         """The scores of the first of these rows, which were learned; the others wait."""
@@ -498,9 +498,9 @@ class Passes:
     @classmethod
     def of(cls, batch: Batch, costs: Costs = EQUAL_COSTS, fit_intercept: bool = False) -> Self:
         """The rows of one batch, converted once."""
-        found = cls(lambda: [batch], costs=costs, fit_intercept=fit_intercept)
-        found._kept = found.block()
-        return found
+        rows = cls(lambda: [batch], costs=costs, fit_intercept=fit_intercept)
+        rows._kept = rows.block()
+        return rows
 
     @property
     def width(self) -> int:
@@ -596,23 +596,25 @@ class RepeatingLearner(BatchLearner):
         """Finds the weights."""
         raise NotImplementedError
 
-    def take(self, passes: Passes, w: NDArray[np.float64], wrong: Any, updates: int, loss: float, **found: Any) -> None:
+    def take(
+        self, passes: Passes, w: NDArray[np.float64], wrong: Any, updates: int, loss: float, **attributes: Any
+    ) -> None:
         """Store the weights, the misclassified rows (positives, negatives), the number of updates, and the loss."""
         self.version += 1
         self.w = (np.roll(w, 1) if self.offset else w).astype(self.dtype)
         self.counts[T], self.counts[POSITIVES] = passes.positives + passes.negatives, passes.positives
         self.counts[FALSE_NEGATIVES], self.counts[FALSE_POSITIVES] = wrong
-        self.counts[UPDATES], self.cumulative_loss, self.found = updates, loss, found
+        self.counts[UPDATES], self.cumulative_loss, self.found = updates, loss, attributes
 
     def arrays(self, *, weights_only: bool = False) -> Arrays:
         """The state, what was found included."""
-        found = {f"found.{name}": np.atleast_1d(value) for name, value in self.found.items()}
-        return super().arrays(weights_only=weights_only) | found
+        attributes = {f"found.{name}": np.atleast_1d(value) for name, value in self.found.items()}
+        return super().arrays(weights_only=weights_only) | attributes
 
     def restore_weights(self, arrays: Arrays) -> None:
         """Weights, counters and what was found: there is no more."""
         super().restore_weights(arrays)
-        for name, kind in self.attributes.items():
-            shape = (1,) if kind is float else arrays[f"found.{name}"].shape[:1]
+        for name, attribute_type in self.attributes.items():
+            shape = (1,) if attribute_type is float else arrays[f"found.{name}"].shape[:1]
             array = require_array(arrays, f"found.{name}", shape, np.dtype(np.float64))
-            self.found[name] = float(array[0]) if kind is float else array.copy()
+            self.found[name] = float(array[0]) if attribute_type is float else array.copy()

@@ -101,11 +101,11 @@ class ByRows:
 
     def variance(self, C: float) -> NDArray[Any]:
         """The diagonal of Σ."""
-        found, columns = np.ones(self.A.shape[1], dtype=self.A.dtype), self.A.tocsc()
-        for start in range(0, len(found), COLUMNS):
+        variances, columns = np.ones(self.A.shape[1], dtype=self.A.dtype), self.A.tocsc()
+        for start in range(0, len(variances), COLUMNS):
             some = np.asfortranarray(columns[:, start : start + COLUMNS].toarray())
-            found[start : start + COLUMNS] -= C * np.square(solve_lower(self.T, some)).sum(axis=0)
-        return found
+            variances[start : start + COLUMNS] -= C * np.square(solve_lower(self.T, some)).sum(axis=0)
+        return variances
 
     def arrays(self) -> Arrays:
         """Return the arrays to save."""
@@ -131,8 +131,8 @@ class ByFeatures:
 
     def variance(self, C: float) -> NDArray[Any]:
         """The diagonal of Σ."""
-        found: NDArray[Any] = np.square(self.factor()).sum(axis=0)
-        return found
+        variances: NDArray[Any] = np.square(self.factor()).sum(axis=0)
+        return variances
 
     def factor(self) -> NDArray[Any]:
         """T = L⁻¹, which whitens: Σ = TᵀT."""
@@ -265,10 +265,10 @@ def take_steps(
 ) -> Steps:
     """Decisions from the inner products M of rows, and their scores f under the mean before the first."""
     n = len(y)
-    found = Steps(np.empty(n), np.zeros(n))
+    steps = Steps(np.empty(n), np.zeros(n))
     scores = f.astype(np.float64)  # a copy that the loop may write to
-    _steps(np.ascontiguousarray(M), scores, y.astype(np.float64), c, float(C), int(q), *found)
-    return found
+    _steps(np.ascontiguousarray(M), scores, y.astype(np.float64), c, float(C), int(q), *steps)
+    return steps
 
 
 #: Rows on a device that are decided on at a time: each time their products come to the host.
@@ -356,9 +356,9 @@ class BCWLearner(BufferedLearner):
         new = by_features(self.covariance, batch, self.rule.C, self.dtype, self.algorithm.name)
         whitener, scores, move = new.factor(), np.empty(len(batch)), np.zeros_like(self.w)
         room: Any = None
-        known = bool(self.w.any())  # false in the first batch, which saves a pass over the rows
+        has_weights = bool(self.w.any())  # false in the first batch, which saves a pass over the rows
         for rows, block in batch.blocks(self.dtype):
-            f = times(block, like(self.w, block)) if known else np.zeros(len(block), dtype=self.dtype)
+            f = times(block, like(self.w, block)) if has_weights else np.zeros(len(block), dtype=self.dtype)
             y, costs = batch.y[rows], c[rows]
             if is_device_array(block):
                 scores[rows], move = self._on_device(block @ like(whitener.T, block), f, y, costs, move)
@@ -371,15 +371,15 @@ class BCWLearner(BufferedLearner):
 
     def _on_device(self, white: Any, f: Any, y: Any, c: Any, move: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
         """Scores of whitened rows on a device, and the move after them; products come to the host by stretches."""
-        found, there = [], like(move, white)
+        scores, there = [], like(move, white)
         for start in range(0, len(y), STRETCH):
             part = slice(start, start + STRETCH)
             x = white[part]
             before = f[part] + to_host(x @ there)
             steps = take_steps(to_host(x @ x.T), before, y[part], c[part], self.rule.C, self.rule.loss)
             there = there + x.T @ like(steps.sizes.astype(self.dtype), x)
-            found.append(steps.scores)
-        return np.concatenate(found), to_host(there)
+            scores.append(steps.scores)
+        return np.concatenate(scores), to_host(there)
 
     def widen(self, n_features: int) -> None:
         """Makes room for further features, each with variance 1."""

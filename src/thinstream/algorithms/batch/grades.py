@@ -124,8 +124,8 @@ class GraDesLearner(RepeatingLearner):
                     f"GraDes: it diverged, Ψ was infinite after {len(potentials) - 1} iterations: gamma must be at "
                     f"least half of ‖X‖₂² = {squared_norm(passes):.4g}, or None, got {self.parameters['gamma']!r}"
                 )
-        found = {"gamma": float(gamma), "potential": np.array(potentials)}
-        self.take(passes, last.w, last.wrong, rule.n_iter, last.potential, **found)
+        attributes = {"gamma": float(gamma), "potential": np.array(potentials)}
+        self.take(passes, last.w, last.wrong, rule.n_iter, last.potential, **attributes)
 
 
 # Extreme eigenvalues, from products with X alone (Lanczos) ------------------------------------------------------------

@@ -160,13 +160,13 @@ class Blocks:
 
     def part(self, J: NDArray[np.int64]) -> NDArray[np.float64]:
         """Σ̂_JJ."""
-        found = np.eye(len(J))
+        covariance = np.eye(len(J))
         homes = np.array([self._home.get(int(j), -1) for j in J])
         for home in set(homes.tolist()) - {-1}:
             here, (features, matrix) = np.flatnonzero(homes == home), self._blocks[home]
             places = np.searchsorted(features, J[here])
-            found[np.ix_(here, here)] = matrix[np.ix_(places, places)]
-        return found
+            covariance[np.ix_(here, here)] = matrix[np.ix_(places, places)]
+        return covariance
 
     def precision(self, J: NDArray[np.int64]) -> NDArray[np.float64]:
         """(Σ̂_JJ)⁻¹."""
@@ -188,10 +188,10 @@ class Blocks:
 
     def diagonal(self, d: int) -> NDArray[np.float64]:
         """Variances of d features."""
-        found = np.ones(d)
+        variances = np.ones(d)
         for features, matrix in self._blocks.values():
-            found[features] = np.diagonal(matrix)
-        return found
+            variances[features] = np.diagonal(matrix)
+        return variances
 
     def arrays(self) -> Arrays:
         """Return the arrays to save: sizes, features and entries of the blocks, one after another."""
@@ -210,11 +210,11 @@ class Blocks:
         inside = len(features) == 0 or (features.min() >= 0 and features.max() < d)
         if not (fits and inside and len(np.unique(features)) == len(features)):
             raise ModelFileError("the blocks of its covariance matrix contradict each other")
-        found, a, b = cls(), 0, 0
+        blocks, a, b = cls(), 0, 0
         for n in sizes.tolist():
-            found.put(features[a : a + n], entries[b : b + n * n].reshape(n, n))
+            blocks.put(features[a : a + n], entries[b : b + n * n].reshape(n, n))
             a, b = a + n, b + n * n
-        return found
+        return blocks
 
 
 class SBCW(NamedTuple):

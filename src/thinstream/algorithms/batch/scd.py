@@ -101,13 +101,13 @@ class SCDLearner(RepeatingLearner):
         self.take(passes, w, rows.wrong(s), int(moved), float(rows.c @ losses), objective=objective)
 
     def _order(self, d: int) -> NDArray[np.int64]:
-        given: NDArray[np.int64] | None = self.rule.coordinates
-        if given is None:
+        coordinates: NDArray[np.int64] | None = self.rule.coordinates
+        if coordinates is None:
             drawn: NDArray[np.int64] = (self.random or np.random.RandomState()).randint(
                 d, size=self.rule.n_epochs * d, dtype=np.int64
             )
             return drawn
-        bad = given[(given < 0) | (given >= d)]
+        bad = coordinates[(coordinates < 0) | (coordinates >= d)]
         if bad.size:
             raise InvalidInputError(f"SCD: coordinates must be from 0 to {d - 1}, got {bad[0]}")
-        return given
+        return coordinates

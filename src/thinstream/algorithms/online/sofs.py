@@ -61,13 +61,13 @@ class SOFS(NamedTuple):
 
     def sound(p, memory: Any) -> bool:
         """Whether heap and coordinates agree: a foreign state must not send the loop outside its arrays."""
-        features, place, slots = memory.extra[: p.B], memory.clocks, np.arange(p.B)
-        inside = (features >= 0) & (features < len(place)) & (features == np.floor(features))
+        features, positions, slots = memory.extra[: p.B], memory.clocks, np.arange(p.B)
+        inside = (features >= 0) & (features < len(positions)) & (features == np.floor(features))
         if not inside.all() or len(np.unique(features)) != p.B:
             return False
-        kept, numbers = features.astype(np.int64), np.arange(len(place))
-        fine = (place == -1) | ((place == 0) & (numbers >= p.B))
-        fine[kept] = np.where(place[kept] == 0, kept == p.B - 1 - slots, place[kept] == slots + 1)
+        kept, numbers = features.astype(np.int64), np.arange(len(positions))
+        fine = (positions == -1) | ((positions == 0) & (numbers >= p.B))
+        fine[kept] = np.where(positions[kept] == 0, kept == p.B - 1 - slots, positions[kept] == slots + 1)
         return bool(fine.all())
 
     def merge_rule(p) -> MergeRule:
@@ -130,10 +130,10 @@ def initial(B: int) -> NDArray[np.float64]:
 @scalar
 def slot_of(memory: Any, j: int) -> int:
     """Return the slot of feature j, or −1."""
-    B, place = len(memory.extra) // 2, int(memory.clocks[j])
-    if place == 0:
+    B, position = len(memory.extra) // 2, int(memory.clocks[j])
+    if position == 0:
         return B - 1 - j if j < B else -1
-    return place - 1 if place > 0 else -1
+    return position - 1 if position > 0 else -1
 
 
 @scalar

@@ -1,4 +1,4 @@
-"""All lanes of one kind on the device: a block with the face of `lanes.block.Block`."""
+"""All lanes of one kind on the device: a block with the interface of `lanes.block.Block`."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
@@ -29,7 +29,7 @@ from thinstream.lanes.lane import Lane
 
 #: Bytes of scores on the device at a time.
 SCORES = 1 << 30
-#: Share of the free memory of a device that lanes may take; rows, scores and the driver need some, too.
+#: Share of the free memory of a device that lanes may use; rows, scores and the driver also need some.
 SHARE = 0.9
 
 
@@ -59,29 +59,29 @@ class CudaBlock:
     @property
     def failed(self) -> NDArray[np.int64]:
         """The row, by its number in the stream, that would have left infinite numbers in a lane; else −1."""
-        found: NDArray[np.int64] = self._failed.copy_to_host()
-        return found
+        failed: NDArray[np.int64] = self._failed.copy_to_host()
+        return failed
 
     @failed.setter
     def failed(self, rows: NDArray[np.int64]) -> None:
         self._failed = cuda.to_device(np.ascontiguousarray(rows))
 
-    def learn(self, rows: DeviceRows, given: Columns, largest: float, count: Any | None = None) -> None:
-        """Learns rows that are on the device, in order, as `Block.learn`; ``given`` tells the columns on the host.
+    def learn(self, rows: DeviceRows, columns: Columns, largest: float, count: Any | None = None) -> None:
+        """Learn rows that are on the device in order, like `Block.learn`; ``columns`` are on the host.
 
-        ``count(scores, rows)``, if any, is given the scores of so many at a time as may be there; ``rows`` is a slice.
+        ``count(scores, rows)``, if any, receives the scores of as many rows as fit; ``rows`` is a slice.
         """
-        n, used, rows = len(given.y), len(self.lanes), rows._replace(offset=self.offset)
-        columns = given._replace(**dict(zip(("label_of", "weight_of"), self._sent(given), strict=True)))
-        each = max(SCORES // (used * self.dtype.itemsize), 1) if count else max(n, 1)
-        for start in range(0, n, each):
-            stop = min(start + each, n)
+        n, used, rows = len(columns.y), len(self.lanes), rows._replace(offset=self.offset)
+        columns = columns._replace(**dict(zip(("label_of", "weight_of"), self._sent(columns), strict=True)))
+        step = max(SCORES // (used * self.dtype.itemsize), 1) if count else max(n, 1)
+        for start in range(0, n, step):
+            stop = min(start + step, n)
             part = columns._replace(y=columns.y[start:stop], weights=columns.weights[start:stop])
             chunk = rows._replace(indptr=rows.indptr[start : stop + 1], first=rows.first + start)
-            found = self._room_for_scores(stop - start if count else 0)
-            self._launch(chunk, part, largest, found)
+            scores = self._room_for_scores(stop - start if count else 0)
+            self._launch(chunk, part, largest, scores)
             if count:
-                count(found, slice(start, stop))
+                count(scores, slice(start, stop))
 
     def _launch(self, rows: DeviceRows, columns: Columns, largest: float, scores: Any) -> None:
         rule: Any = type(self._rule)
@@ -94,16 +94,16 @@ class CudaBlock:
         arguments = self._rule, self._tables, rows, columns, largest, self.memory, self._failed, scores
         launch(started, blocks, threads, *arguments)
 
-    def _sent(self, given: Columns) -> tuple[Any, Any]:
+    def _sent(self, columns: Columns) -> tuple[Any, Any]:
         """Which columns are the lanes', on the device; they are the same for chunk after chunk."""
-        which = given.label_of, given.weight_of
+        which = columns.label_of, columns.weight_of
         if self._which is None or not all(np.array_equal(a, b) for a, b in zip(which, self._which[0], strict=True)):
             self._which = which, tuple(cuda.to_device(np.ascontiguousarray(array)) for array in which)
-        found: tuple[Any, Any] = self._which[1]
-        return found
+        sent: tuple[Any, Any] = self._which[1]
+        return sent
 
     def _room_for_scores(self, rows: int) -> Any:
-        """An array for the scores of so many rows, the same again and again."""
+        """Return the array for the scores of a number of rows. It is reused."""
         if self._scores is None or self._scores.shape[0] < rows:
             self._scores = cuda.device_array((rows, len(self.lanes)), self.dtype)
         return self._scores[:rows]
@@ -137,9 +137,9 @@ class CudaBlock:
         algorithm = declared(type(lanes[0].rule))
         fields, clocks = field_names(algorithm.coordinate)
         extra = max(_extra_sizes(lanes))
-        each = max(width, extra) * (len(fields) * dtype.itemsize + len(clocks) * 8)
+        per_lane = max(width, extra) * (len(fields) * dtype.itemsize + len(clocks) * 8)
         own = 8 * (5 + 1 + len(algorithm.totals._fields) + extra)
-        return -(-len(lanes) // GROUP) * GROUP * each + len(lanes) * own
+        return -(-len(lanes) // GROUP) * GROUP * per_lane + len(lanes) * own
 
     @staticmethod
     def room() -> int:
@@ -160,8 +160,8 @@ class CudaBlock:
         fields = field_names(self.algorithm.coordinate)
         counts, totals, extra = (array.copy_to_host() for array in self.memory[2:])
         for slot, memory in enumerate(memories):
-            for array, given, names in zip(self.memory[:2], memory[:2], fields, strict=True):
-                store(array, slot, given[: self.width * len(names)])
+            for array, values, names in zip(self.memory[:2], memory[:2], fields, strict=True):
+                store(array, slot, values[: self.width * len(names)])
             counts[:, slot], totals[:, slot], extra[: len(memory.extra), slot] = memory[2:]
         self.memory = self.memory._replace(
             counts=cuda.to_device(counts), totals=cuda.to_device(totals), extra=cuda.to_device(extra)
@@ -177,8 +177,8 @@ class CudaBlock:
             take(mine, here, other, there, width * len(names))
         arrays = []
         for mine, other in zip(self.memory[2:], source.memory[2:], strict=True):
-            array, found = mine.copy_to_host(), other.copy_to_host()
-            array[:, here] = found[: len(array), there]
+            array, source_array = mine.copy_to_host(), other.copy_to_host()
+            array[:, here] = source_array[: len(array), there]
             arrays.append(cuda.to_device(array))
         self.memory = self.memory._replace(counts=arrays[0], totals=arrays[1], extra=arrays[2])
         failed = self.failed
@@ -186,7 +186,7 @@ class CudaBlock:
         self.failed = failed
 
     def copy(self) -> Self:
-        """A block of its own with the same content."""
+        """Return a separate block with the same content."""
         made = object.__new__(type(self))
         made.__setstate__(self.__getstate__())
         return made
@@ -201,16 +201,18 @@ class CudaBlock:
         return DeviceTables(*map(cuda.to_device, arrays))
 
     def _fresh(self, width: int) -> list[Any]:
-        """State and clocks of coordinates nobody touched."""
+        """Return state and clocks of untouched coordinates."""
         groups = -(-len(self.lanes) // GROUP)
         records = np.array([tuple(lane.rule.fresh()) for lane in self.lanes]).T
-        place = {name: k for k, name in enumerate(self.algorithm.coordinate._fields)}
+        position = {name: k for k, name in enumerate(self.algorithm.coordinate._fields)}
         made = []
-        for names, kind in zip(field_names(self.algorithm.coordinate), (self.dtype, np.dtype(np.float64)), strict=True):
-            row = np.empty((len(names), groups * GROUP), kind)
-            row[:, : len(self.lanes)] = records[[place[name] for name in names]]
+        for names, dtype in zip(
+            field_names(self.algorithm.coordinate), (self.dtype, np.dtype(np.float64)), strict=True
+        ):
+            row = np.empty((len(names), groups * GROUP), dtype)
+            row[:, : len(self.lanes)] = records[[position[name] for name in names]]
             row[:, len(self.lanes) :] = row[:, len(self.lanes) - 1 : len(self.lanes)]  # what fills the last group
-            array = cuda.device_array((groups, width * len(names) * GROUP), kind)
+            array = cuda.device_array((groups, width * len(names) * GROUP), dtype)
             fill(array, row)
             made.append(array)
         return made
@@ -233,6 +235,6 @@ class CudaBlock:
 
 
 def _extra_sizes(lanes: Sequence[Lane]) -> Iterator[int]:
-    """How long the array of their own is that lanes of a rule keep, which few do."""
+    """Return the length of the separate array that lanes of a few rules keep."""
     size = getattr(lanes[0].rule, "extra_size", None)
     return (0 if size is None else lane.rule.extra_size() for lane in lanes)

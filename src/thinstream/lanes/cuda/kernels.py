@@ -1,4 +1,4 @@
-"""What runs on the device: a thread per lane learns rows; small kernels fill, copy and fetch the lanes' memory.
+"""The code on the device: a thread per lane learns rows; small kernels fill, copy and fetch the lanes' memory.
 
 State is [group of 32 lanes][coordinate][field][lane of the group]: a warp reads a coordinate of its lanes in one piece.
 """
@@ -107,16 +107,16 @@ def learning(rule: Any) -> Any:
 @kernel
 def _fill(array: Any, fresh: Any) -> None:
     for k in range(cuda.grid(1), array.size, cuda.gridsize(1)):
-        group, place = k // array.shape[1], k % array.shape[1]
-        array[group, place] = fresh[place // GROUP % fresh.shape[0], group * GROUP + place % GROUP]
+        group, position = k // array.shape[1], k % array.shape[1]
+        array[group, position] = fresh[position // GROUP % fresh.shape[0], group * GROUP + position % GROUP]
 
 
 @kernel
 def _take(array: Any, here: Any, source: Any, there: Any, count: Any) -> None:
     for k in range(cuda.grid(1), here.size * count, cuda.gridsize(1)):
-        lane, place = k % here.size, k // here.size
+        lane, position = k % here.size, k // here.size
         a, b = here[lane], there[lane]
-        array[a // GROUP, place * GROUP + a % GROUP] = source[b // GROUP, place * GROUP + b % GROUP]
+        array[a // GROUP, position * GROUP + a % GROUP] = source[b // GROUP, position * GROUP + b % GROUP]
 
 
 @kernel
@@ -126,9 +126,9 @@ def _fetch(array: Any, lane: Any, out: Any) -> None:
 
 
 @kernel
-def _store(array: Any, lane: Any, given: Any) -> None:
-    for k in range(cuda.grid(1), given.size, cuda.gridsize(1)):
-        array[lane // GROUP, k * GROUP + lane % GROUP] = given[k]
+def _store(array: Any, lane: Any, values: Any) -> None:
+    for k in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        array[lane // GROUP, k * GROUP + lane % GROUP] = values[k]
 
 
 @kernel
@@ -138,9 +138,9 @@ def _empty(array: Any) -> None:
 
 
 @kernel
-def _convert(array: Any, given: Any) -> None:
+def _convert(array: Any, values: Any) -> None:
     for k in range(cuda.grid(1), array.size, cuda.gridsize(1)):
-        array[k] = given[k]
+        array[k] = values[k]
 
 
 def launch(started: Any, blocks: int, threads: Any, *arguments: Any) -> None:
@@ -166,9 +166,9 @@ def empty(array: Any) -> None:
     _launch_over(array.size, _empty, array.reshape(array.size))
 
 
-def convert(array: Any, given: Any) -> None:
-    """All numbers become those given, in another precision."""
-    _launch_over(array.size, _convert, array.reshape(array.size), given.reshape(given.size))
+def convert(array: Any, values: Any) -> None:
+    """All numbers become those values, in another precision."""
+    _launch_over(array.size, _convert, array.reshape(array.size), values.reshape(values.size))
 
 
 def take(array: Any, here: NDArray[np.int64], source: Any, there: NDArray[np.int64], count: int) -> None:
@@ -181,17 +181,17 @@ def fetch(array: Any, lane: int, count: int) -> NDArray[Any]:
     """The first ``count`` numbers of a lane."""
     out = cuda.device_array(max(count, 1), array.dtype)
     _launch_over(count, _fetch, array, lane, out[:count])
-    found: NDArray[Any] = out.copy_to_host()[:count]
-    return found
+    numbers: NDArray[Any] = out.copy_to_host()[:count]
+    return numbers
 
 
-def store(array: Any, lane: int, given: NDArray[Any]) -> None:
-    """The first numbers of a lane become those given."""
-    if len(given):
-        _launch_over(len(given), _store, array, lane, cuda.to_device(np.ascontiguousarray(given)))
+def store(array: Any, lane: int, values: NDArray[Any]) -> None:
+    """The first numbers of a lane become those values."""
+    if len(values):
+        _launch_over(len(values), _store, array, lane, cuda.to_device(np.ascontiguousarray(values)))
 
 
-# What lanes get right and wrong, counted where their scores are: a matrix of them is never fetched.
+# Mistakes of lanes, counted on the device: a matrix of scores is never fetched.
 
 
 class Held:
@@ -202,7 +202,7 @@ class Held:
         self._sent: dict[bytes, Array] = {}
 
     def fetch(self) -> list[NDArray[Any]]:
-        """What they are by now."""
+        """Return the current counts."""
         return [array.copy_to_host() for array in self._arrays]
 
     def count(
@@ -221,7 +221,7 @@ class Held:
 
 
 def _once(sent: dict[bytes, Array], numbers: Any) -> Array:
-    """Numbers on the device, where they were sent before or are now: whoever sends waits for all kernels."""
+    """Numbers on the device, sent before or now. Sending waits for all kernels."""
     array = np.ascontiguousarray(numbers, np.int64)
     if (key := array.tobytes()) not in sent:
         sent[key] = cuda.to_device(array)
@@ -252,7 +252,7 @@ class HeldBins:
         return np.stack([array[model].copy_to_host() for array in self._ages])
 
     def turn(self) -> None:
-        """What is new becomes old; what was old is forgotten."""
+        """Make the new numbers the old ones, which are forgotten."""
         self._ages.insert(0, self._ages.pop())
         empty(self._ages[-1])
 

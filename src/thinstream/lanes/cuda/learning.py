@@ -21,7 +21,7 @@ from thinstream.lanes.cuda.package import cuda
 
 
 class _Buffers:
-    """Memory for the arrays of one chunk, on the host (pinned, so that copies need not wait) and on the device."""
+    """Memory for the arrays of one chunk, on the host (pinned, so that copies don't have to wait) and on the device."""
 
     def __init__(self) -> None:
         self._here: list[Any] = []
@@ -36,9 +36,9 @@ class _Buffers:
             self._read.wait(stream)
         self._used = True
         sent = []
-        for place, array in enumerate(arrays):
-            self._require(place, array)
-            here, there = self._here[place][: array.size], self._there[place][: array.size]
+        for number, array in enumerate(arrays):
+            self._require(number, array)
+            here, there = self._here[number][: array.size], self._there[number][: array.size]
             here.reshape(array.shape)[...] = array
             if array.size:
                 there.copy_to_device(here, stream=stream)
@@ -51,15 +51,15 @@ class _Buffers:
         """All kernels that read them have been launched."""
         self._read.record(working())
 
-    def _require(self, place: int, array: NDArray[Any]) -> None:
+    def _require(self, number: int, array: NDArray[Any]) -> None:
         """Room for an array, and for somewhat larger ones."""
-        if place == len(self._here):
+        if number == len(self._here):
             self._here.append(np.empty(0))
             self._there.append(None)
-        if self._here[place].dtype != array.dtype or self._here[place].size < max(array.size, 1):
+        if self._here[number].dtype != array.dtype or self._here[number].size < max(array.size, 1):
             size = array.size + array.size // 4 + 1
-            self._here[place] = cuda.pinned_array(size, array.dtype)
-            self._there[place] = cuda.device_array(size, array.dtype)
+            self._here[number] = cuda.pinned_array(size, array.dtype)
+            self._there[number] = cuda.device_array(size, array.dtype)
 
 
 class Stage:
@@ -77,7 +77,7 @@ class Stage:
 
 #: ``count(lanes, scores, more, rows)``: scores of some lanes for some rows, and what else was sent of these.
 Count = Callable[[list[int], Array, list[Array], slice], None]
-#: Of each thread one: what it sends is in order.
+#: One for each thread, so that its transfers are in order.
 _own = threading.local()
 
 
@@ -106,7 +106,7 @@ def learn_batch(
 
 
 def _counting(count: Count | None, lanes: list[int], more: list[Array], start: int) -> Any:
-    """What a block calls with scores of its lanes, and the slice of the chunk they are of."""
+    """Return the function that a block calls with scores of its lanes and their slice of the chunk."""
     if count is None:
         return None
 
@@ -126,10 +126,10 @@ def learn_scored(
 ) -> None:
     """The same with a column of labels and weights per lane, or one for all; scores go where ``out`` has room."""
     lanes = np.arange(out.shape[1], dtype=np.int32)
-    columns = Columns(y, weights, *(lanes if each.shape[1] > 1 else 0 * lanes for each in (y, weights)))
+    columns = Columns(y, weights, *(lanes if array.shape[1] > 1 else 0 * lanes for array in (y, weights)))
 
-    def fetch(numbers: list[int], found: Array, _: list[Array], rows: slice) -> None:
+    def fetch(numbers: list[int], scores: Array, _: list[Array], rows: slice) -> None:
         where = slice(None) if len(numbers) == out.shape[1] else numbers
-        out[rows, where] = found.copy_to_host()
+        out[rows, where] = scores.copy_to_host()
 
     learn_batch(blocks, batch, columns, count=fetch if len(out) else None)

@@ -1,6 +1,6 @@
 """numba-cuda, imported here alone, and told what the engine's functions are.
 
-A lane has the bits of a run on the CPU only if no multiplication is fused with an addition. numba-cuda has no option
+A lane is bit-identical to a CPU run only if no multiplication is fused with an addition. numba-cuda has no option
 for that; the one function that calls NVVM is wrapped, and what is compiled within `unfused` is compiled so.
 """
 
@@ -23,22 +23,22 @@ from thinstream.jit.cache import CodeFile, abi, numba_settings, sources_of
 
 # Kernels on disk: compiled once, and not by every process that runs them.
 #
-# numba-cuda's own cache knows nothing of an edit in a rule's file. `KeptKernels` stands in its place: it has the few
+# numba-cuda's own cache knows nothing of an edit in a rule's file. `KeptKernels` replaces it: it has the few
 # methods a dispatcher calls, and keeps code as `jit.cache` keeps that of the CPU, by all that it depends on.
 
-#: Where code of every kernel comes from, beside the engine's; an edit there compiles it again.
+#: Modules with code of every kernel, in addition to the engine's; an edit there compiles it again.
 _COMMON = tuple(f"thinstream.lanes.{name}" for name in ("access", "loop", "cuda.kernels", "cuda.package", "cuda.team"))
 
 
 class KeptKernels:
-    """What has been compiled of one kernel.
+    """The compiled forms of one kernel.
 
     Parameters
     ----------
     function : callable
-        The kernel as it is written.
+        The kernel's Python function.
     modules : tuple of str
-        Where further code it calls is.
+        Modules with further code that it calls.
     constants : tuple
         All it closes over that makes a difference.
     before : callable
@@ -97,9 +97,9 @@ with warnings.catch_warnings():
 #: Whether kernels run in numba's simulator, as plain Python.
 SIMULATED = bool(config.ENABLE_CUDASIM)
 _exact: ContextVar[bool] = ContextVar("_exact", default=False)
-#: What stands for functions that only help a CPU; there, other warps hide what memory takes.
+#: Replacements of functions that only help a CPU; on a GPU, other warps hide the time that memory needs.
 _INSTEAD = {prefetch: lambda array, index: lambda array, index: None, not_inlined: lambda: lambda: None}
-#: Declarations numba-cuda was told of, and how many things numba had been by then.
+#: The number of declarations passed to numba-cuda, and of those passed to numba by then.
 _told = 0, 0
 
 
@@ -114,7 +114,7 @@ def require_device() -> None:
 
 
 def free_memory() -> int:
-    """Bytes of the device nobody has taken."""
+    """Return the free bytes of the device."""
     if SIMULATED:
         return 1 << 40
     context = cuda.current_context()
@@ -145,14 +145,14 @@ def unfused() -> Iterator[None]:
     token = _exact.set(True)
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*low occupancy")  # a few lanes are no mistake
+            warnings.filterwarnings("ignore", message=".*low occupancy")  # a few lanes are fine
             yield
     finally:
         _exact.reset(token)
 
 
 def tell_cuda() -> None:
-    """Tells numba-cuda of everything declared so far, as `jit.tell_numba` tells numba."""
+    """Declare everything declared so far to numba-cuda, like `jit.tell_numba` for numba."""
     global _told
     if SIMULATED:
         return
@@ -167,11 +167,11 @@ def tell_cuda() -> None:
         for function, pick in _INSTEAD.items():
             overload(function, jit_options={"forceinline": True})(pick)
         _add_ufuncs()
-    for each in declarations[_told[0] :]:
-        if each.function in _INSTEAD:
+    for declaration in declarations[_told[0] :]:
+        if declaration.function in _INSTEAD:
             continue
-        options = {"forceinline": each.by_force or each.inline == "always"}
-        overload(each.function, options, strict=each.pick is not None)(each.chooser())
+        options = {"forceinline": declaration.by_force or declaration.inline == "always"}
+        overload(declaration.function, options, strict=declaration.pick is not None)(declaration.chooser())
     _hide_from_cuda()
     _told = all_there_is
 
@@ -196,17 +196,17 @@ def _load_numpy() -> None:
 
 
 def _hide_from_cuda() -> None:
-    """Keeps what numba was told of the same functions out of kernels: numba-cuda would inline what is for the CPU."""
+    """Keep numba's declarations of the same functions out of kernels: numba-cuda would inline code for the CPU."""
     from numba.cuda.descriptor import cuda_target
 
     context = cuda_target.typing_context
     context.refresh()
-    for each in declarations:
-        found = context._lookup_global(each.function)
-        own = [template for template in found.templates if template.metadata.get("target") == "cuda"]
-        if len(own) < len(found.templates):
-            context._remove_global(each.function)
-            context._insert_global(each.function, type(found)(own))
+    for declaration in declarations:
+        function = context._lookup_global(declaration.function)
+        own = [template for template in function.templates if template.metadata.get("target") == "cuda"]
+        if len(own) < len(function.templates):
+            context._remove_global(declaration.function)
+            context._insert_global(declaration.function, type(function)(own))
 
 
 def _add_ufuncs() -> None:
@@ -217,14 +217,14 @@ def _add_ufuncs() -> None:
 
     def lowering(function: Any) -> Any:
         def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            found = get_unary_impl_for_fn_and_ty(function, signature.args[0])
-            return found(context, builder, signature, arguments)
+            implementation = get_unary_impl_for_fn_and_ty(function, signature.args[0])
+            return implementation(context, builder, signature, arguments)
 
         return lower
 
     lacking = {np.sqrt: math.sqrt, np.absolute: math.fabs, np.exp: math.exp, np.log1p: math.log1p}
-    known = {ufunc: lowering(function) for ufunc, function in lacking.items()}
-    for ufunc, lower in {**known, np.reciprocal: np_real_reciprocal_impl}.items():
+    lowered = {ufunc: lowering(function) for ufunc, function in lacking.items()}
+    for ufunc, lower in {**lowered, np.reciprocal: np_real_reciprocal_impl}.items():
         ufunc_db().setdefault(ufunc, {"f->f": lower, "d->d": lower})
 
 
@@ -232,4 +232,6 @@ def _wrap_compiler() -> None:
     from numba.cuda.cudadrv import nvvm
 
     compile_ir = nvvm.compile_ir
-    nvvm.compile_ir = lambda given, **options: compile_ir(given, **(options | ({"fma": False} if _exact.get() else {})))
+    nvvm.compile_ir = lambda source, **options: compile_ir(
+        source, **(options | ({"fma": False} if _exact.get() else {}))
+    )

@@ -106,8 +106,8 @@ def fetched(rows: Any, a: Any, k: Any, length: Any) -> Any:
     zero = rows.values.dtype.type(0)
     if k >= length or k < np.uint32(rows.offset):
         return U0, zero
-    place = np.uint64(a + np.int64(k) - rows.offset)
-    return np.uint32(rows.indices[place]), rows.values[place]
+    position = np.uint64(a + np.int64(k) - rows.offset)
+    return np.uint32(rows.indices[position]), rows.values[position]
 
 
 @scalar
@@ -129,7 +129,7 @@ LANES = np.uint64(GROUP)
 def shape_of(groups: int, processors: int) -> tuple[int, int]:
     """Warps of a team, and registers of a thread.
 
-    A team that has a processor for itself is fastest large and with all the registers it can use. Where there are more
+    A team that has a processor for itself is fastest large and with all the registers it can use. If there are more
     teams than processors, two or four of half the size share one, the latter with fewer registers than they would use.
     """
     if groups <= processors:
@@ -145,7 +145,7 @@ def can_share(rule: Any) -> bool:
 
 @scalar
 def _seen(p: Any, work64: Any, counts: Any, me: Any, positive: Any, importance: Any) -> Any:
-    """What the rule of a lane may know of its next example besides x."""
+    """The properties of a lane's next example that its rule may use, in addition to x."""
     costs = Costs(work64[NEGATIVE, me], work64[POSITIVE, me], work64[BALANCED, me] != 0.0)
     return make_example(costs, counts[T, me] + 1, counts[POSITIVES, me] + positive, positive, importance)
 
@@ -154,7 +154,7 @@ def _seen(p: Any, work64: Any, counts: Any, me: Any, positive: Any, importance: 
 def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) -> Any:
     """The kernel for a rule, with the arguments of `kernels.learning`."""
     both, room = rule.uses_confidence and not observing, TILE // np.dtype(real).itemsize
-    one, two, three, four = (np.uint32(each * workers) for each in (1, 2, 3, 4))
+    one, two, three, four = (np.uint32(number * workers) for number in (1, 2, 3, 4))
     first, second, record, tile = (room, GROUP), (room if both else 1, GROUP), (PARAMETERS, GROUP), np.uint32(room)
     reals, wholes = map(len, numbers_of(rule))
     record64, record_counts, zero = (PARAMETERS + reals, GROUP), (WHOLES + wholes, GROUP), real(0)
@@ -187,11 +187,11 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
 
     @scalar
     def look(
-        p: Any, q: Any, now: Any, v: Any, on: Any, found: Any, k: Any, state: Any, clocks: Any, terms: Any, others: Any,
+        p: Any, q: Any, now: Any, v: Any, on: Any, entry: Any, k: Any, state: Any, clocks: Any, terms: Any, others: Any,
         me: Any,
     ) -> None:  # fmt: skip
         """The terms of a non-zero, which the rule may observe first."""
-        j, x, f = found
+        j, x, f = entry
         if both:
             others[k, me] = confidence(q, f, x, now)
         if observing:
@@ -201,8 +201,8 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
         terms[k, me] = weight(q, f, now) * x
 
     @scalar
-    def moved(p: Any, q: Any, now: Any, v: Any, taken: Any, found: Any, state: Any, clocks: Any, me: Any) -> None:
-        j, x, f = found
+    def moved(p: Any, q: Any, now: Any, v: Any, taken: Any, entry: Any, state: Any, clocks: Any, me: Any) -> None:
+        j, x, f = entry
         if x != zero:
             write(p, state, clocks, j, me, LANES, move(q, f, x, v, taken, now))
 
@@ -269,7 +269,7 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
     def learn_together(
         p: Any, tables: Any, rows: Any, columns: Any, largest: Any, memory: Any, failed: Any, scores: Any
     ) -> None:
-        # a line each: the simulator tells arrays apart by their lines
+        # a line each: the simulator distinguishes arrays by their lines
         terms = cuda.shared.array(first, real)
         others = cuda.shared.array(second, real)
         sums = cuda.shared.array((8, GROUP), real)
@@ -309,7 +309,7 @@ def team(rule: Any, observing: bool, real: Any, workers: int, registers: int) ->
             index, value = fetched(rows, b, thread, length)
             put(places, numbers, U0, U0, thread, index, value, rows, length)
         for i in range(n):
-            # what comes next is asked for here, and looked at when this row is done: nobody waits for it
+            # the next row is requested here and used when this row is done, so no thread waits for it
             a, b, c, d = b, c, d, rows.indptr[np.uint64(min(i + 3, n))]
             length, here, other = np.uint32(b - a + rows.offset), np.uint32(i & 1), np.uint32(~i & 1)
             ahead = np.uint32(c - b + rows.offset) if i + 1 < n else U0
