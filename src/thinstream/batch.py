@@ -16,17 +16,25 @@ from thinstream.jit import compiled, scalar
 # Two features have the same name if both are equal, byte by byte.
 
 
-def texts_at(text: NDArray[np.uint8], starts: NDArray[Any], stops: NDArray[Any], errors: str = "replace") -> list[str]:
-    """Parts of a text in UTF-8.
+def texts_at(text: NDArray[np.uint8], spans: NDArray[Any], errors: str = "replace") -> list[str]:
+    """Return parts of a text in UTF-8; each row of ``spans`` has the starts and stops of what is joined.
 
-    >>> texts_at(np.frombuffer(b"Oslo,Rome", np.uint8), np.array([0, 5]), np.array([4, 9]))
+    >>> texts_at(np.frombuffer(b"Oslo,Rome", np.uint8), np.array([[0, 4], [5, 9]]))
     ['Oslo', 'Rome']
     """
-    whole, spans = text.tobytes(), zip(starts.tolist(), stops.tolist(), strict=True)
+    packed, ends = np.empty(int(_size(spans)), np.uint8), np.empty(len(spans), np.int64)
+    _put_together(text, spans, packed, ends)
+    whole, start, parts = packed.tobytes(), 0, []
     if whole.isascii():  # each character is a byte
         characters = whole.decode()
-        return [characters[start:stop] for start, stop in spans]
-    return [whole[start:stop].decode("utf-8", errors) for start, stop in spans]
+        for stop in ends.tolist():
+            parts.append(characters[start:stop])
+            start = stop
+        return parts
+    for stop in ends.tolist():
+        parts.append(whole[start:stop].decode("utf-8", errors))
+        start = stop
+    return parts
 
 
 #: Places of a feature that has no name.
@@ -63,9 +71,7 @@ class Spelled(NamedTuple):
 
     def texts(self) -> list[str]:
         """As people read them."""
-        packed, ends = np.empty(self.size, np.uint8), np.empty(len(self.spans), np.int64)
-        _put_together(self.text, self.spans, packed, ends)
-        return texts_at(packed, np.concatenate([[0], ends[:-1]]) if len(ends) else ends, ends)
+        return texts_at(self.text, self.spans)
 
     @property
     def size(self) -> int:
@@ -137,10 +143,10 @@ class KeptNames(NamedTuple):
 
 @compiled()
 def _put_together(text: Any, spans: Any, out: Any, ends: Any) -> None:
-    """Write the names of features one behind another, and where each ends."""
+    """Write the parts of a text one behind another, and where each ends."""
     fill = 0
     for k in range(len(spans)):
-        for part in (0, 2):
+        for part in range(0, spans.shape[1], 2):
             for i in range(spans[k, part], spans[k, part + 1]):
                 out[fill] = text[i]
                 fill += 1
@@ -149,10 +155,11 @@ def _put_together(text: Any, spans: Any, out: Any, ends: Any) -> None:
 
 @compiled()
 def _size(spans: Any) -> Any:
-    found = np.int64(0)
+    size = np.int64(0)
     for k in range(len(spans)):
-        found += spans[k, 1] - spans[k, 0] + spans[k, 3] - spans[k, 2]
-    return found
+        for part in range(0, spans.shape[1], 2):
+            size += spans[k, part + 1] - spans[k, part]
+    return size
 
 
 @compiled()

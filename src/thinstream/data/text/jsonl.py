@@ -18,6 +18,7 @@ from thinstream.data.cells import (
     FILL,
     FINE,
     FOUND_NUMERIC,
+    HEADS,
     NULL,
     ROLES,
     ROWS,
@@ -25,7 +26,6 @@ from thinstream.data.cells import (
     Columns,
     Labels,
     Out,
-    room_for_features,
     take_cells,
 )
 from thinstream.data.labels import label_of
@@ -147,7 +147,7 @@ class JSONLines(ColumnFormat):
         self.required = [name for name in self.required if self._roles[name] != TEXT]
         # ids are looked up like keys with a role
         self._known = self._roles | ({} if self.id is None or self.id in self._roles else {self.id: AUTO})
-        self._columns = Columns.of(self._known, self.hashing)
+        self._columns = Columns.of(self._known, self.hashing, self.crosses)
         self._names, self._name_ends = encode_names([*self._known])
         self._labels = Labels.of(self.classes)
         self._classes_met: list[Any] = []  # classes so far if they grow, added by any thread
@@ -192,6 +192,7 @@ class JSONLines(ColumnFormat):
         return self.finished(
             text,
             reader.whole,
+            reader.meaning,
             reader.out,
             reader.features,
             reader.state,
@@ -246,17 +247,21 @@ class _Reader:
         lines = int(np.count_nonzero(text == 10)) + 1
         most = size // 2 + 2 + len(form.required) * lines  # a feature or text needs at least two characters
         rows = min(lines, size // 2 + 1) + 1
-        self.out = Out.empty(rows)
-        texts = most if form.text else 0
-        self.features = room_for_features(form.hashing.kind, most, texts, form.needs_names)
+        self.out = Out.empty(rows, form.id is not None)
         more = size + len(form._names) + room * _NAMES
-        self.whole, self.meaning, self.state = form.begin_text(text, more)
+        room_for_text = form.begin_text(text, more, most, most if form.text else 0)
+        self.whole, self.meaning, self.features, self.state = room_for_text
         first, begin = len(roles), int(self.state[FILL])
         self.whole[begin : begin + len(form._names)] = np.frombuffer(form._names, np.uint8)
         self.state[FILL] += len(form._names)
         cap = first + room * max(min(size // 8, 16 * _KEYS), _KEYS)
         order = [*roles]
-        self.columns = Columns(_wider(columns.roles, cap), _wider(columns.codes, cap), np.zeros(cap, np.bool_))
+        self.columns = Columns(
+            _wider(columns.roles, cap),
+            _wider(columns.codes, cap),
+            _wider(columns.crossed, cap * HEADS),
+            np.zeros(cap, np.bool_),
+        )
         begins = np.concatenate([[0], form._name_ends[:-1]]) + begin if first else form._name_ends
         self.keys = parser.Keys(
             _wider(begins, cap),
@@ -269,7 +274,7 @@ class _Reader:
             np.array([order.index(name) for name in form.required], np.int64),
             order.index(form.label) if form.labels and form.label is not None else -1,
             -1 if form.id is None else order.index(form.id),
-            np.zeros((0 if form.id is None else rows + 1, 2), np.int64),
+            form.crosses.patterns(),
         )
         self.met: list[Any] | None = list(form._classes_met) if form.grow_classes else None
         self.labels = form._labels if self.met is None else Labels.of(self.met, exact=True)
@@ -346,8 +351,8 @@ class _Reader:
             name = builder.names[builder.columns[at]]
             raise Refused(form.problem(verdict, name, _given(entries, name)))
         self.out.starts[row], self.out.ends[row] = begin, end
-        if len(keys.ids):
-            keys.ids[row] = after - len(identity), after
+        if len(self.out.ids):
+            self.out.ids[row] = after - len(identity), after, 0
         self.state[AT_BYTE] = end
         return True
 
@@ -368,15 +373,15 @@ class _Reader:
         first = len(self.form._known)
         if first == count:
             return [*self.form._known]
-        text, spans = self.whole[: int(self.state[FILL])], (keys.starts[first:count], keys.stops[first:count])
-        return [*self.form._known, *texts_at(text, *spans, "surrogatepass")]
+        spans = np.stack([keys.starts[first:count], keys.stops[first:count]], axis=1)
+        return [*self.form._known, *texts_at(self.whole, spans, "surrogatepass")]
 
     def row_ids(self) -> list[str] | None:
         """Return the ids of rows."""
         if self.form.id is None:
             return None
-        spans = self.keys.ids[: int(self.state[ROWS])]
-        ids = texts_at(self.whole[: int(self.state[FILL])], spans[:, 0], spans[:, 1], "surrogatepass")
+        spans = np.ascontiguousarray(self.out.ids[: int(self.state[ROWS]), :2])
+        ids = texts_at(self.whole, spans, "surrogatepass")
         if "" in ids and not self.form.without_id:
             row = ids.index("")
             line = bytes(self.text[self.out.starts[row] : self.out.ends[row]])

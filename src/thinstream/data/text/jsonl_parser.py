@@ -11,9 +11,11 @@ from thinstream.data.cells import (
     FALSE,
     FILL,
     FINE,
+    HEADS,
     INDICATOR,
     ITEM,
     LABEL,
+    NAMED,
     NNZ,
     NULL,
     NUMBER,
@@ -29,6 +31,7 @@ from thinstream.data.cells import (
     take_cell,
     take_target,
 )
+from thinstream.data.crosses import Patterns, slots_at
 from thinstream.data.text.characters import WIDE, copy_string, decoded, encoded, first_of, fits, line_end, number
 from thinstream.data.text.hashing import absorbed, finished, murmur, stirred
 from thinstream.jit import compiled, scalar
@@ -195,7 +198,7 @@ class Keys(NamedTuple):
     required: NDArray[np.int64]  # keys that every row has: missing cells if absent
     label: int  # the key that every row must have; −1: none
     id: int  # the key of the row's id; −1: none
-    ids: NDArray[np.int64]  # spans of ids in the text
+    patterns: Patterns  # the names in crosses
 
 
 @scalar
@@ -214,6 +217,7 @@ def find_key(text: Any, start: Any, stop: Any, keys: Any, columns: Any, meaning:
     keys.slots[slot] = k + 1
     keys.starts[k], keys.stops[k] = start, stop
     columns.codes[k, 0], columns.codes[k, 1] = code, _category(text, start, stop, meaning.root)
+    columns.crossed[HEADS * k] = columns.crossed[HEADS * k + 1] = slots_at(text, start, stop, keys.patterns) != 0
     keys.counts[0] = k + 1
     return k
 
@@ -293,7 +297,7 @@ def _record(
     """Parse the object that begins at i; return a verdict and its end."""
     text, row, depth, position = whole[:size], state[ROWS], 0, 0
     keys.counts[1] += 1
-    stamp, spelled_names, in_list, item, key = keys.counts[1], len(features.spans) > 0, False, 0, np.int64(0)
+    stamp, in_list, item, key = keys.counts[1], False, 0, np.int64(0)
     i = blanks(text, i + 1)
     if i < size and text[i] == _CLOSE:
         return (FINE if _close(whole, keys, stamp, columns, meaning, features, state) else LEFT), i + 1
@@ -403,7 +407,8 @@ def _record(
                         state[FILL] = high
             is_id = depth == 0 and key == keys.id
             if is_id:
-                keys.ids[row, 0], keys.ids[row, 1] = start, stop
+                out.ids[row, 0], out.ids[row, 1] = start, stop
+            names = state[NAMED]
             if taken:
                 if role in (LABEL, WEIGHT):
                     verdict = take_target(whole, cell_type, value, start, stop, role, labels, out, state)
@@ -411,7 +416,7 @@ def _record(
                     verdict = take_cell(whole, cell_type, value, start, stop, k, columns, meaning, features, state)
                 if verdict != FINE:
                     return verdict, first
-            if not is_id and not spelled_names and role != TEXT and (cell_type in (STRING, ITEM)):
+            if not is_id and state[NAMED] == names and role != TEXT and cell_type in (STRING, ITEM):
                 state[FILL] = start
         i = blanks(text, i)
         if i >= size:
@@ -433,7 +438,7 @@ def _record(
         i = blanks(text, i + 1)
 
 
-_MODULES = ("cells", "text.hashing", "text.characters")
+_MODULES = ("cells", "crosses", "text.hashing", "text.characters")
 
 
 @compiled(*(f"thinstream.data.{name}" for name in _MODULES))
@@ -459,10 +464,10 @@ def parse(
         if i >= size or text[i] == _NEWLINE:
             state[AT_BYTE] = i + 1
             continue
-        row, nnz, texts = state[ROWS], state[NNZ], state[TEXTS]
+        row, nnz, texts, names = state[ROWS], state[NNZ], state[TEXTS], state[NAMED]
         out.labels[row], out.weights[row] = np.nan, 1.0
-        if len(keys.ids) > 0:
-            keys.ids[row, 0], keys.ids[row, 1] = 0, 0
+        if len(out.ids) > 0:
+            out.ids[row, 0], out.ids[row, 1] = 0, 0
         verdict, end = LEFT, i
         if text[i] == _OPEN:
             verdict, end = _record(whole, size, i, prefixes, keys, columns, labels, meaning, out, features, state)
@@ -471,7 +476,7 @@ def parse(
             if end < size and text[end] != _NEWLINE:
                 verdict = LEFT
         if verdict != FINE:
-            state[NNZ], state[TEXTS] = nnz, texts
+            state[NNZ], state[TEXTS], state[NAMED] = nnz, texts, names
             return verdict, end, min(line_end(text, i) + 1, size)
         out.starts[row], out.ends[row] = begin, min(end + 1, size)
         state[ROWS] = row + 1
