@@ -17,24 +17,19 @@ from thinstream.jit import compiled, scalar
 
 
 def texts_at(text: NDArray[np.uint8], spans: NDArray[Any], errors: str = "replace") -> list[str]:
-    """Return parts of a text in UTF-8; each row of ``spans`` has the starts and stops of what is joined.
+    """Return strings from a text in UTF-8; each row of ``spans`` has the starts and stops of the parts of one string.
 
     >>> texts_at(np.frombuffer(b"Oslo,Rome", np.uint8), np.array([[0, 4], [5, 9]]))
     ['Oslo', 'Rome']
     """
     packed, ends = np.empty(int(_size(spans)), np.uint8), np.empty(len(spans), np.int64)
     _put_together(text, spans, packed, ends)
-    whole, start, parts = packed.tobytes(), 0, []
+    whole, stops = packed.tobytes(), ends.tolist()
+    starts = [0, *stops[:-1]]
     if whole.isascii():  # each character is a byte
         characters = whole.decode()
-        for stop in ends.tolist():
-            parts.append(characters[start:stop])
-            start = stop
-        return parts
-    for stop in ends.tolist():
-        parts.append(whole[start:stop].decode("utf-8", errors))
-        start = stop
-    return parts
+        return [characters[start:stop] for start, stop in zip(starts, stops, strict=False)]
+    return [whole[start:stop].decode("utf-8", errors) for start, stop in zip(starts, stops, strict=False)]
 
 
 #: Places of a feature that has no name.
@@ -81,11 +76,11 @@ class Spelled(NamedTuple):
     @classmethod
     def joined(cls, parts: "Sequence[Spelled]") -> Self:
         """Several, one behind another."""
-        found, behind = [], 0
+        spans, behind = [], 0
         for part in parts:
-            found.append(np.where(part.spans >= 0, part.spans + np.int32(behind), part.spans))
+            spans.append(np.where(part.spans >= 0, part.spans + np.int32(behind), part.spans))
             behind += len(part.text)
-        return cls(np.concatenate([part.text for part in parts]), np.concatenate(found))
+        return cls(np.concatenate([part.text for part in parts]), np.concatenate(spans))
 
 
 #: The names of rows whose features have none.

@@ -274,8 +274,8 @@ class Columns(NamedTuple):
     roles: NDArray[np.int64]
     #: Hashes of the column's heads: the name of its number, and the namespaces of its categories.
     codes: NDArray[np.uint64]
-    crossed: NDArray[np.bool_]  # whether the features of each head are crossed
-    strayed: NDArray[np.bool_]  # whether a FOUND_NUMERIC column had a word
+    #: Whether the features of each head are crossed, and whether a FOUND_NUMERIC column had a word.
+    flags: NDArray[np.bool_]
 
     @classmethod
     def of(cls, roles: dict[str, int], hashing: Hashing, crosses: Crosses) -> "Columns":
@@ -286,8 +286,9 @@ class Columns(NamedTuple):
             if role == DATE:
                 codes[k, 2:] = [hashing.namespace(f"{name}.{part}=") for part in PARTS]
         dates = frozenset(name for name, role in roles.items() if role == DATE)
-        crossed = crosses.slots_of(heads_of(tuple(roles), dates)[2]) != 0
-        return cls(np.array([*roles.values()], np.int64), codes, crossed, np.zeros(len(roles), np.bool_))
+        flags = np.zeros((len(roles), HEADS + 1), np.bool_)
+        flags[:, :HEADS] = (crosses.slots_of(heads_of(tuple(roles), dates)[2]) != 0).reshape(-1, HEADS)
+        return cls(np.array([*roles.values()], np.int64), codes, flags)
 
 
 @lru_cache(64)
@@ -355,7 +356,7 @@ class Features(NamedTuple):
     #: The names that are needed: the feature, whether its sign is turned, and the parts of the name in the text. For
     #: columns, these are the head (HEADS · column + k), and the start and stop of the rest.
     names: NDArray[np.int32]
-    known: NDArray[np.uint8]  # a bit for each index, 1 if its name is not needed again; used for NEW names
+    seen: NDArray[np.uint8]  # a bit for each index, 1 if its name is not needed again; used for NEW names
     runs: NDArray[np.int64]  # texts: number of features before it, column, start, stop
 
 
@@ -394,14 +395,15 @@ class Cells(NamedTuple):
 
 
 @scalar
-def is_needed(named: Any, crossed: Any, known: Any, index: Any) -> Any:
+def is_needed(named: Any, crossed: Any, seen: Any, index: Any) -> Any:
     """Return whether the name of a feature is needed; the same NEW name is not needed again."""
     if named != NEW:
         return named == ALL or crossed
-    bit = np.uint8(1) << np.uint8(index & 7)
-    is_new = known[index >> 3] & bit == 0
-    known[index >> 3] |= bit
-    return is_new or crossed
+    at, bit = index >> 3, np.uint8(1) << np.uint8(index & 7)
+    if seen[at] & bit != 0:
+        return crossed
+    seen[at] |= bit
+    return True
 
 
 @scalar
@@ -409,7 +411,7 @@ def put(
     features: Any,
     state: Any,
     code: Any,
-    columns: Any,
+    crossed: Any,
     meaning: Any,
     value: Any,
     head: Any,
@@ -420,7 +422,7 @@ def put(
     nnz, index = state[NNZ], np.int64(code & meaning.mask)
     features.indices[nnz] = index
     features.values[nnz] = signed_by(code, meaning.signed, value)
-    if meaning.named != NO_NAMES and is_needed(meaning.named, columns.crossed[head], features.known, index):
+    if meaning.named != NO_NAMES and is_needed(meaning.named, crossed, features.seen, index):
         k = state[NAMED]
         features.names[k, 0], features.names[k, 1] = nnz, meaning.signed and turns_sign(code)
         features.names[k, 2], features.names[k, 3], features.names[k, 4] = head, start, stop
@@ -547,7 +549,7 @@ def take_cell(
                 low, high = start + AT[part, 0], start + AT[part, 1]
             if part != 3 or has_hour:
                 code = murmur(text, low, high, columns.codes[k, 2 + part])
-                put(features, state, code, columns, meaning, 1.0, head + 2 + part, low, high)
+                put(features, state, code, columns.flags[k, 2 + part], meaning, 1.0, head + 2 + part, low, high)
         return FINE
     if cell_type in (TIME, DAY):
         return BAD_NUMBER if role == NUMERIC else BAD_CATEGORY
@@ -562,18 +564,19 @@ def take_cell(
         if not abs(amount) <= meaning.limit:
             return INFINITE if abs(amount) == np.inf else LIMIT
         if amount != 0:
-            put(features, state, columns.codes[k, 0], columns, meaning, amount, head, start, start)
+            put(features, state, columns.codes[k, 0], columns.flags[k, 0], meaning, amount, head, start, start)
         return FINE
     elif role == NUMERIC and cell_type != ITEM:
         truth = truth_at(text, start, stop)
         if truth > 0:
-            put(features, state, columns.codes[k, 0], columns, meaning, 1.0, head, start, start)
+            put(features, state, columns.codes[k, 0], columns.flags[k, 0], meaning, 1.0, head, start, start)
         return BAD_NUMBER if truth < 0 else FINE
     elif cell_type == UNTYPED and meaning.missing != AS_IS and is_infinite(text, start, stop, value):
         return INFINITE
     elif role == FOUND_NUMERIC and is_text:
-        columns.strayed[k] = True
-    put(features, state, murmur(text, start, stop, columns.codes[k, 1]), columns, meaning, 1.0, head + 1, start, stop)
+        columns.flags[k, HEADS] = True
+    code = murmur(text, start, stop, columns.codes[k, 1])
+    put(features, state, code, columns.flags[k, 1], meaning, 1.0, head + 1, start, stop)
     return FINE
 
 
@@ -582,7 +585,7 @@ def put_missing(text: Any, k: Any, columns: Any, meaning: Any, features: Any, st
     """Add the feature of a missing cell."""
     at = meaning.constants + _SIGN
     code = murmur(text, at, at + 1, columns.codes[k, 1])
-    put(features, state, code, columns, meaning, 1.0, HEADS * k + 1, at, at + 1)
+    put(features, state, code, columns.flags[k, 1], meaning, 1.0, HEADS * k + 1, at, at + 1)
 
 
 @compiled("thinstream.data.cells", "thinstream.data.text.hashing", "thinstream.data.text.characters")

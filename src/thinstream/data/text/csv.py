@@ -175,7 +175,8 @@ def parse(
                 if role == LABEL:
                     out.labels[row] = value
                 elif value != 0:
-                    put(features, state, columns.codes[count, 0], columns, meaning, value, HEADS * count, i, i)
+                    crossed = columns.flags[count, 0]
+                    put(features, state, columns.codes[count, 0], crossed, meaning, value, HEADS * count, i, i)
                 if count == id_column:
                     stop = end - 1 if end < size and text[end - 1] == _RETURN else end
                     out.ids[row, 0], out.ids[row, 1], out.ids[row, 2] = i, stop, 0

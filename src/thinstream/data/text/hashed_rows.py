@@ -50,7 +50,7 @@ from thinstream.jit import compiled
 BYTE_ORDER = b"\xef\xbb\xbf"  # some editors write it at the start of a file
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # the byte order marks of UTF-16
 #: Bytes parsed at a time if features are crossed or n-grams are made.
-PIECE = 1 << 18
+PIECE = 1 << 20
 Class = str | float | bool
 
 #: Advice on labels that are strings, for messages.
@@ -161,15 +161,15 @@ class HashedFormat(LineFormat):
 
     def begin(self, features: int, texts: int = 0, columns: int = 5) -> tuple[Meaning, Features]:
         """Allocate N features and texts, and names of this many columns."""
-        named, known = self.named, None
+        named, seen = self.named, None
         if named == NEW and self.names is not None:
-            known = self.names.known(self.hashing.mask + 1)
-            named = ALL if known is None else NEW
+            seen = self.names.seen(self.hashing.mask + 1)
+            named = ALL if seen is None else NEW
         room = Features(
             np.empty(features + 1, self.hashing.kind),
             np.empty(features + 1),
             np.empty((0 if named == NO_NAMES else features + 1, columns), np.int32),
-            np.empty(0, np.uint8) if known is None else known,
+            np.empty(0, np.uint8) if seen is None else seen,
             np.empty((texts, 4), np.int64),
         )
         return Meaning.of(self.hashing, LARGEST[self.dtype], named), room
@@ -234,12 +234,16 @@ class HashedFormat(LineFormat):
 
         Crosses are among the named features only if names are ``collected``.
         """
-        chosen = np.flatnonzero(named.slots)
-        positions, turned = named.positions[chosen], named.turned[chosen]
-        values = np.where(turned, -raw.values[positions], raw.values[positions])
-        begins = np.searchsorted(positions, raw.indptr)
-        members = Members(begins, named.slots[chosen], *named.names.at(chosen), values)
-        crossed = cross_rows(self.crosses, (raw.indptr, raw.indices, raw.values), members, collected)
+        chosen, members = np.flatnonzero(named.slots), named
+        if len(chosen) < len(named.slots):
+            parts_of = named.positions[chosen], named.names.at(chosen), named.slots[chosen], named.turned[chosen]
+            members = NamedFeatures(*parts_of)
+        values = raw.values[members.positions]
+        if self.hashing.signed:
+            values = np.where(members.turned, -values, values)
+        begins = np.searchsorted(members.positions, raw.indptr)
+        members_of_rows = Members(begins, members.slots, *members.names, values)
+        crossed = cross_rows(self.crosses, (raw.indptr, raw.indices, raw.values), members_of_rows, collected)
         rows, parts = len(crossed.indptr) - 1, np.empty((0, 1), np.int64)
         if collected:
             made = np.flatnonzero(crossed.parts[:, 0] >= 0)
@@ -310,8 +314,8 @@ class ColumnFormat(HashedFormat):
     Parameters
     ----------
     label : str or None
-        Column of the label: a number (above 0 is positive) or one of ``classes``. An empty cell is no label. None:
-        there are no labels.
+        Column of the label: a number (above 0 is positive) or one of ``classes``. A label may be missing (an empty
+        cell). None: there are no labels.
     weight : str or None
         Column of the weight: a number ≥ 0, or 1 if empty.
     text, ignore : names
@@ -395,7 +399,7 @@ class ColumnFormat(HashedFormat):
             numbers = np.cumsum([name in self.text for name in names]) - 1
             positions, columns_of, begins, stops = np.ascontiguousarray(features.runs[:count].T)
             runs, slots = Runs(positions, numbers[columns_of], begins, stops), self.crosses.slots_of(texts)
-            tokens = run_features(whole, runs, texts, self.wording, self.hashing, meaning, features.known, slots != 0)
+            tokens = run_features(whole, runs, texts, self.wording, self.hashing, meaning, features.seen, slots != 0)
             spliced = Spliced(raw.indices, raw.values, positions, tokens)
             raw = raw._replace(
                 indptr=spliced.indptr(raw.indptr, out.upto[: rows + 1]), indices=spliced.indices, values=spliced.values

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from thinstream.jit import compiled, scalar
 
 
 class Named(NamedTuple):
-    """Features and their names, in the order of the text."""
+    """Different features and their names, in the order of the text."""
 
     indices: list[int]
     names: list[str]
@@ -84,7 +85,7 @@ class NameTable(dict[int, str]):
     Examples
     --------
     >>> names = NameTable(limit=2)
-    >>> names.add(Named([7, 3, 7, 5], ["a", "b", "c", "d"]))
+    >>> names.add(Named([7, 3, 5], ["a", "b", "d"]))
     >>> names[7], names[3], names.get(5), names.full
     ('a', 'b', None, True)
 
@@ -111,14 +112,16 @@ class NameTable(dict[int, str]):
         if named is None:
             return
         last = len(named.indices) if left is None else bisect_left(named.rows, left)
-        names = dict(zip(named.indices[:last][::-1], named.names[:last][::-1], strict=True))  # the first name counts
-        new = [index for index in dict.fromkeys(named.indices[:last]) if index not in self][: self.limit - len(self)]
-        self.update((index, names[index]) for index in new)
+        pairs = zip(named.indices[:last], named.names[:last], strict=True)
+        new = {index: name for index, name in pairs if index not in self}
+        if len(self) + len(new) > self.limit:
+            new = dict(islice(new.items(), self.limit - len(self)))
+        self.update(new)
         if 2 * len(self) > len(self._numbers):
-            new, self._numbers = [*self], np.zeros(4 << len(self).bit_length(), np.int64)
-        _insert(np.array(new, np.int64), self._numbers, self._bits)
+            new, self._numbers = self, np.zeros(4 << len(self).bit_length(), np.int64)
+        _insert(np.fromiter(new, np.int64, len(new)), self._numbers, self._bits)
 
-    def known(self, width: int) -> NDArray[np.uint8] | None:
+    def seen(self, width: int) -> NDArray[np.uint8] | None:
         """Return a new array with a bit for each index below ``width``, 1 if it has a name; None if it is too wide."""
         if width > _WIDEST:
             return None

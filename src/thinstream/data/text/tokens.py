@@ -124,7 +124,7 @@ class _Out(NamedTuple):
     values: NDArray[np.float64]
     named: Integers  # features whose names are needed
     spans: NDArray[np.int32]  # of these names
-    known: NDArray[np.uint8]  # see `thinstream.data.cells.Features`
+    seen: NDArray[np.uint8]  # see `thinstream.data.cells.Features`
 
 
 class _How(NamedTuple):
@@ -213,16 +213,17 @@ def _tokenize(
     for k in range(len(counts)):
         longest = max(longest, runs.stops[k] - runs.starts[k])
     begins = np.empty(longest + 2, np.int64)
-    letters, quick, state, seed = how.letters, how.quick, np.zeros(2, np.int64), np.zeros(2, np.uint64)
-    named = meaning.named != NO_NAMES
-    kept = np.int64(heads[-1, 1, 1]) if named else np.int64(0)
+    (indices, values, named, spans, seen), letters, quick = out, how.letters, how.quick
+    nnz, names, mask, signed, is_named = 0, 0, meaning.mask, meaning.signed, meaning.named != NO_NAMES
+    kept = np.int64(heads[-1, 1, 1]) if is_named else np.int64(0)
     for k in range(len(counts)):
         counts[k] = -1
         if runs.columns[k] < 0:
             continue
-        first, first_name, fine, (low, high) = state[0], state[1], True, how.words
+        first, first_name, fine, (low, high) = nnz, names, True, how.words
         i, stop, fill, begin, words = runs.starts[k], runs.stops[k], kept, kept, 0
-        seed, head, is_crossed = seeds[runs.columns[k], 0], heads[runs.columns[k], 0], crossed[runs.columns[k]]
+        column = runs.columns[k]
+        seed = seeds[column, 0]
         while high > 0:
             i, fill = _copied(text, i, stop, quick, how.lower, bag, fill)
             size = 1
@@ -242,16 +243,23 @@ def _tokenize(
                     begins[words] = begin
                     words += 1
                     for n in range(low, min(high, words) + 1):
-                        _put(out, state, bag, begins[words - n], fill, seed, meaning, head, is_crossed)
+                        code = murmur(bag, begins[words - n], fill, seed)
+                        index = np.int64(code & mask)
+                        indices[nnz], values[nnz] = index, signed_by(code, signed, 1.0)
+                        if is_named and is_needed(meaning.named, crossed[column], seen, index):
+                            named[names] = nnz
+                            _span(spans, names, heads, column, 0, begins[words - n], fill)
+                            names += 1
+                        nnz += 1
                     bag[fill] = _BLANK
                     fill += 1
                     begin = fill
             if i >= stop:
                 break
             i += size
-        before = fill if named else np.int64(0)
+        before = fill if is_named else np.int64(0)
         i, fill, count, (low, high) = runs.starts[k], before, 0, how.chars
-        seed, head = seeds[runs.columns[k], 1], heads[runs.columns[k], 1]
+        seed = seeds[column, 1]
         while high > 0 and fine and i < stop:
             entry, size = _entry(text, i, stop, letters)
             if size == 0:
@@ -272,28 +280,26 @@ def _tokenize(
         if fine:
             for start in range(count):
                 for n in range(low, min(high, count - start) + 1):
-                    _put(out, state, bag, begins[start], begins[start + n], seed, meaning, head, is_crossed)
-            counts[k] = state[0] - first
-            kept = fill if state[1] > first_name else kept
+                    code = murmur(bag, begins[start], begins[start + n], seed)
+                    index = np.int64(code & mask)
+                    indices[nnz], values[nnz] = index, signed_by(code, signed, 1.0)
+                    if is_named and is_needed(meaning.named, crossed[column], seen, index):
+                        named[names] = nnz
+                        _span(spans, names, heads, column, 1, begins[start], begins[start + n])
+                        names += 1
+                    nnz += 1
+            counts[k] = nnz - first
+            kept = fill if names > first_name else kept
         else:
-            state[0], state[1] = first, first_name
-    return state[0], state[1], kept
+            nnz, names = first, first_name
+    return nnz, names, kept
 
 
 @scalar
-def _put(
-    out: Any, state: Any, bag: Any, start: Any, stop: Any, seed: Any, meaning: Any, head: Any, is_crossed: Any
-) -> None:
-    """Add a feature, and its name if that is needed."""
-    nnz, code = state[0], murmur(bag, start, stop, seed)
-    index = np.int64(code & meaning.mask)
-    out.indices[nnz], out.values[nnz] = index, signed_by(code, meaning.signed, 1.0)
-    if meaning.named != NO_NAMES and is_needed(meaning.named, is_crossed, out.known, index):
-        k = state[1]
-        out.named[k] = nnz
-        out.spans[k, 0], out.spans[k, 1], out.spans[k, 2], out.spans[k, 3] = head[0], head[1], start, stop
-        state[1] = k + 1
-    state[0] = nnz + 1
+def _span(spans: Any, k: Any, heads: Any, column: Any, head: Any, start: Any, stop: Any) -> None:
+    """Fill in the span of a name."""
+    spans[k, 0], spans[k, 1] = heads[column, head, 0], heads[column, head, 1]
+    spans[k, 2], spans[k, 3] = start, stop
 
 
 @compiled()
@@ -340,7 +346,7 @@ def run_features(
     wording: Wording,
     hashing: Hashing,
     meaning: Meaning,
-    known: NDArray[np.uint8],
+    seen: NDArray[np.uint8],
     crossed: NDArray[np.bool_],
 ) -> RunFeatures:
     """Return the features of each text, with the names that are needed; see `thinstream.data.cells.Features`."""
@@ -349,7 +355,7 @@ def run_features(
     require_few(room // (1 if wording.chars else _ROOMY), "words or n-grams")
     names = room if named else 0
     out = _Out(
-        np.empty(room, hashing.kind), np.empty(room), np.empty(names, np.int64), np.empty((names, 4), np.int32), known
+        np.empty(room, hashing.kind), np.empty(room), np.empty(names, np.int64), np.empty((names, 4), np.int32), seen
     )
     # the lower case of a character may have three bytes instead of two
     sizes = 2 * (runs.stops - runs.starts) + 8

@@ -145,7 +145,7 @@ def _parse(text: Any, meaning: Any, patterns: Any, out: Any, features: Any, stat
                     hashed = murmur(text, name, name_stop, space_seed)
                     index = np.int64(hashed & meaning.mask)
                     features.indices[nnz], features.values[nnz] = index, signed_by(hashed, meaning.signed, value)
-                    if meaning.named != NO_NAMES and is_needed(meaning.named, crossed, features.known, index):
+                    if meaning.named != NO_NAMES and is_needed(meaning.named, crossed, features.seen, index):
                         features.names[names, 0], features.names[names, 1] = nnz, meaning.signed and turns_sign(hashed)
                         features.names[names, 2], features.names[names, 3] = space, space_stop
                         features.names[names, 4], features.names[names, 5] = name, name_stop
