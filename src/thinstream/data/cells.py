@@ -407,6 +407,15 @@ def is_needed(named: Any, crossed: Any, seen: Any, index: Any) -> Any:
 
 
 @scalar
+def roll_back(features: Any, state: Any, nnz: Any, texts: Any, names: Any) -> None:
+    """Remove the features, texts and names of a record that cannot be read."""
+    for k in range(names, state[NAMED] if len(features.seen) > 0 else names):
+        index = np.int64(features.indices[features.names[k, 0]])
+        features.seen[index >> 3] &= np.uint8(255) ^ np.uint8(1) << np.uint8(index & 7)
+    state[NNZ], state[TEXTS], state[NAMED] = nnz, texts, names
+
+
+@scalar
 def put(
     features: Any,
     state: Any,
@@ -607,7 +616,7 @@ def take_cells(
             else:
                 verdict = take_cell(text, cell_type, value, start, stop, k, columns, meaning, features, state)
             if verdict != FINE:
-                state[NNZ], state[TEXTS], state[NAMED] = nnz, texts, names
+                roll_back(features, state, nnz, texts, names)
                 return verdict, at
             at += 1
         state[ROWS] = row + 1

@@ -166,10 +166,6 @@ class Table(ColumnFormat):
 
     Parameters
     ----------
-    numeric, categorical, dates : names
-        Columns declared as numbers, categories or dates.
-    columns : names
-        Columns that every row has. An absent one is a missing cell.
     hasher : function or None
         Maps feature names to indices, instead of ``hashing``.
 
@@ -181,11 +177,6 @@ class Table(ColumnFormat):
 
     """
 
-    ROLES = tuple(ROLES)
-    numeric: Sequence[str] = ()
-    categorical: Sequence[str] = ()
-    dates: Sequence[str] = ()
-    columns: Sequence[str] = ()
     hasher: Callable[[Sequence[str]], NDArray[Any]] | None = None
     _known: dict[tuple[tuple[str, ...], frozenset[str]], Columns] = field(default_factory=dict, init=False, repr=False)
 

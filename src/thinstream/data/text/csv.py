@@ -1,6 +1,5 @@
 """CSV text: cells of records, the compiled parser, and the format."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +33,7 @@ from thinstream.data.cells import (
     Out,
     put,
     read,
+    roll_back,
     take_cell,
     take_target,
 )
@@ -183,7 +183,8 @@ def parse(
             else:
                 cell_verdict, start, stop, doubled, end = cell(text, i, delimiter)
                 if cell_verdict == OPEN:
-                    state[NNZ], state[TEXTS], state[NAMED], state[FILL] = nnz, texts, names, fill
+                    roll_back(features, state, nnz, texts, names)
+                    state[FILL] = fill
                     return OPEN, i, count, size
                 if count == id_column:
                     out.ids[row, 0], out.ids[row, 1], out.ids[row, 2] = start, stop, doubled
@@ -214,7 +215,8 @@ def parse(
         if count != width and verdict != AFTER_QUOTE:
             verdict, where = COUNT, count
         if verdict != FINE:
-            state[NNZ], state[TEXTS], state[NAMED], state[FILL] = nnz, texts, names, fill
+            roll_back(features, state, nnz, texts, names)
+            state[FILL] = fill
             return verdict, offset, where, i
         out.starts[row], out.ends[row] = begin, i
         state[ROWS] = row + 1
@@ -302,18 +304,12 @@ class CSV(ColumnFormat):
 
     Parameters
     ----------
-    numeric, categorical, dates : names
-        Columns declared as numbers, categories or dates.
-    missing : {"indicator", "ignore", "error", "as-is"}
-        How to treat missing cells: as ``column=?``, no feature, an error, or as words.
     numbered : bool
         Whether files have no header, so that columns are called c1, c2, …
     delimiter : {",", "\\t", ";", "|"} or None
         The delimiter. None: detect it from the first line of each file.
     labels, strict : bool
         Whether the label column must exist, and whether the weight column and ignored columns must exist.
-    columns : names
-        Feature columns that must exist.
 
     Examples
     --------
@@ -326,16 +322,11 @@ class CSV(ColumnFormat):
 
     """
 
-    ROLES = tuple(ROLES)
     takes_any_bytes = True  # cells may have bytes that are not UTF-8
-    numeric: Sequence[str] = ()
-    categorical: Sequence[str] = ()
-    dates: Sequence[str] = ()
     numbered: bool = False
     delimiter: str | None = ","
     labels: bool = True
     strict: bool = True
-    columns: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

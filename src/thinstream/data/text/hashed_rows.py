@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from thinstream.data.cells import (
     NEW,
     NO_NAMES,
     NO_VALUE,
+    ROLES,
     ROWS,
     STATE,
     TEXTS,
@@ -318,15 +319,17 @@ class ColumnFormat(HashedFormat):
         cell). None: there are no labels.
     weight : str or None
         Column of the weight: a number ≥ 0, or 1 if empty.
-    text, ignore : names
-        Text columns, and columns to ignore.
+    text, numeric, categorical, dates, ignore : names
+        Columns declared as text, numbers, categories or dates, and columns to ignore.
+    columns : names
+        Columns that must exist. In JSON Lines and dicts, a record without one of them has a missing cell.
     classes : (negative, positive), more labels, or None
         The labels.
     grow_classes : bool
         Whether any label is allowed. `Parsed.met` has the distinct labels.
     missing : {"indicator", "ignore", "error", "as-is"}
         How to treat missing cells, see `Options`.
-    found : names or None
+    inferred : names or None
         Names of the inferred options, for messages.
     ngrams, chars, lower, stop
         How text is tokenized, see `Wording`.
@@ -335,15 +338,18 @@ class ColumnFormat(HashedFormat):
 
     """
 
-    ROLES: ClassVar[tuple[str, ...]] = ("label", "weight", "text", "ignore")
     label: str | None = "label"
     weight: str | None = None
     text: Sequence[str] = ()
+    numeric: Sequence[str] = ()
+    categorical: Sequence[str] = ()
+    dates: Sequence[str] = ()
     ignore: Sequence[str] = ()
+    columns: Sequence[str] = ()
     classes: tuple[Class, ...] | None = None
     grow_classes: bool = False
     missing: str = "as-is"
-    found: Sequence[str] | None = None
+    inferred: Sequence[str] | None = None
     ngrams: Range | None = None
     chars: Range | None = None
     lower: bool = True
@@ -390,7 +396,7 @@ class ColumnFormat(HashedFormat):
         raw, named = Raw.of(out, features, rows, self.weight is not None), None
         if meaning.named != NO_NAMES:
             filled = features.names[: state[NAMED]]
-            heads, ends, columns = heads_of(tuple(names), frozenset(self.roles.get("dates", ())))
+            heads, ends, columns = heads_of(tuple(names), frozenset(self.dates))
             slots = self.crosses.slots_of(columns)[filled[:, 2]]
             positions, turned = filled[:, 0].astype(np.int64), filled[:, 1] != 0
             named = NamedFeatures(positions, _spelled(filled, whole, heads, ends), slots, turned)
@@ -434,13 +440,13 @@ class ColumnFormat(HashedFormat):
     @property
     def how_classes_are_known(self) -> str:
         """An addition to messages on labels that are not classes."""
-        inferred = "classes" in (self.found or ())
+        inferred = "classes" in (self.inferred or ())
         return " (inferred; pass --classes to name all, or --grow-classes to allow any)" if inferred else ""
 
     @property
     def roles(self) -> dict[str, Any]:
         """The columns of each role."""
-        return {role: getattr(self, role) for role in self.ROLES}
+        return {role: getattr(self, role) for role in ROLES}
 
     def __post_init__(self) -> None:
         super().__post_init__()

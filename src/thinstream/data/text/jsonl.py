@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
@@ -39,6 +38,7 @@ from thinstream.data.cells import (
     Labels,
     Out,
     put_missing,
+    roll_back,
     same_text,
     take_cell,
     take_cells,
@@ -494,7 +494,7 @@ def parse(
             if end < size and text[end] != _NEWLINE:
                 verdict = LEFT
         if verdict != FINE:
-            state[NNZ], state[TEXTS], state[NAMED] = nnz, texts, names
+            roll_back(features, state, nnz, texts, names)
             return verdict, end, min(line_end(text, i) + 1, size)
         out.starts[row], out.ends[row] = begin, min(end + 1, size)
         state[ROWS] = row + 1
@@ -593,10 +593,6 @@ class JSONLines(ColumnFormat):
     ----------
     labels : bool
         Whether every record must have the key of the label. The value null means no label.
-    numeric, categorical, dates : names
-        Keys declared as numbers, categories or dates.
-    columns : names
-        Columns of a table: a record without one of these keys has a missing cell.
 
     Examples
     --------
@@ -609,12 +605,7 @@ class JSONLines(ColumnFormat):
 
     """
 
-    ROLES = tuple(ROLES)
-    numeric: Sequence[str] = ()
-    categorical: Sequence[str] = ()
-    dates: Sequence[str] = ()
     labels: bool = False
-    columns: Sequence[str] = ()
     met: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     without_id: list[str] = field(default_factory=list, init=False, repr=False, compare=False)  # keys of a record
     strange: dict[str, None] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -638,7 +629,7 @@ class JSONLines(ColumnFormat):
         for role, code in ROLES.items():
             names = self.roles[role]
             roles |= dict.fromkeys([names] if isinstance(names, str) else names or (), code)
-        if "numeric" in (self.found or ()):
+        if "numeric" in (self.inferred or ()):
             roles |= dict.fromkeys(self.numeric, FOUND_NUMERIC)
         return dict.fromkeys(self.columns, AUTO) | roles
 
