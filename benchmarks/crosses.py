@@ -1,13 +1,13 @@
-"""What crosses cost: text to model with ``cross=``, against learning rows that are crossed already.
+"""The cost of crosses: text to model with ``cross=``, against learning rows that are crossed already.
 
     make bench            (or: python benchmarks/crosses.py [--rows N])
 
 Caveats first. Generated text in Vowpal Wabbit's format, in the page cache, one pass of AdaRDA into 2^22 weights; names
-by Zipf's law, 100,000 of each kind. "Few": a user and an item a row, beside ten more features: one cross a row. "Many":
+by Zipf's law, 100,000 of each kind. "Few": a user and an item a row, and ten more features: one cross a row. "Many":
 ten features of a user and ten of an item: a hundred crosses a row. "Learning" is of crossed rows that are in memory.
 "Crossing" is what parsing with crosses takes longer than without, sorting the longer rows included. "By hand" is text
-that has the crosses written out. One thread, where no other number is told. Vowpal Wabbit crosses with ``-q``, has a
-learner of its own, parses on one thread and learns on another. Contestants take turns, medians of processor time are
+that has the crosses written out. One thread, unless another number is given. Vowpal Wabbit crosses with ``-q``, has its
+own learner, parses on one thread and learns on another. Contestants take turns, medians of processor time are
 shown.
 """
 
@@ -26,7 +26,7 @@ from thinstream.models.model import Model
 from thinstream.training.run import Run
 
 REPEATS = 5
-MARK = "×"  # blanks cannot stand in a name of this format
+MARK = "×"  # names in this format cannot contain blanks
 
 
 def main():
@@ -137,7 +137,7 @@ def race(contestants, repeats=REPEATS):
             seconds = once()
             if turn:
                 times[name].append(seconds)
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: statistics.median(seconds) for name, seconds in times.items()}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Reading on one core, from the bytes of a file to batches, in every text format, beside others.
+"""Reading on one core, from the bytes of a file to batches, in every text format, next to other tools.
 
     python benchmarks/formats.py [--rows N]
 
@@ -52,29 +52,32 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         files = generated(Path(folder), options.rows)
         print(f"{'MB/s':14s}{'MB':>8s}{'thinstream':>12s}{'VW':>8s}{'pandas+sklearn':>16s}{'pyarrow':>9s}")
-        found = {name: ours(path, TEXTS.get(name, ())) for name, path in files.items()}
+        speeds = {name: ours(path, TEXTS.get(name, ())) for name, path in files.items()}
         for name, path in files.items():
             others = [wabbit(path), pandas_and_sklearn(path), arrow(path)]
             shown = [f"{speed:.0f}" if speed else "–" for speed in others]
             size = path.stat().st_size / 1e6
-            print(f"{name:14s}{size:8.1f}{found[name]:12.0f}{shown[0]:>8s}{shown[1]:>16s}{shown[2]:>9s}")
-        print(f"\nMB/s{'':10s}{'alone':>12s}{'cross':>8s}{'id':>8s}{'names':>8s}")
+            print(f"{name:14s}{size:8.1f}{speeds[name]:12.0f}{shown[0]:>8s}{shown[1]:>16s}{shown[2]:>9s}")
+        print(f"\nMB/s{'':10s}{'plain':>12s}{'cross':>12s}{'id':>12s}{'names':>12s}")
         more = {}
-        for name, given in OPTIONS.items():
+        for name, options_of in OPTIONS.items():
             path, text = files[name], TEXTS.get(name, ())
-            for option, value in given.items():
+            for option, value in options_of.items():
                 value = [tuple(value.split(","))] if option == "cross" else value
                 more[name, option] = ours(path, text, **{option: value})
-            shown = [f"{more[name, option]:.0f}" if option in given else "–" for option in ("cross", "id", "names")]
-            print(f"{name:14s}{found[name]:12.0f}{shown[0]:>8s}{shown[1]:>8s}{shown[2]:>8s}")
+            shown = [
+                f"{more[name, option]:.0f} ({more[name, option] / speeds[name]:.0%})" if option in options_of else "–"
+                for option in ("cross", "id", "names")
+            ]
+            print(f"{name:14s}{speeds[name]:12.0f}" + "".join(f"{entry:>12s}" for entry in shown))
         bigrams = ours(files["text.jsonl"], ("text",), ngrams=(1, 2))
         characters = ours(files["text.jsonl"], ("text",), chars=(3, 5))
         print(f"text.jsonl with --ngrams 1-2: {bigrams:.0f} MB/s, with --chars 3-5: {characters:.0f} MB/s")
     print("\nTargets")
     for name, least in TARGETS.items():
-        print(f"  {'met   ' if found[name] >= least else 'MISSED'} {name} at ≥ {least} MB/s: {found[name]:.0f}")
+        print(f"  {'met   ' if speeds[name] >= least else 'MISSED'} {name} at ≥ {least} MB/s: {speeds[name]:.0f}")
     for (name, option), value in more.items():
-        share = value / found[name]
+        share = value / speeds[name]
         print(f"  {'met   ' if share >= LEAST else 'MISSED'} {name} with {option} at ≥ {LEAST:.0%}: {share:.0%}")
 
 

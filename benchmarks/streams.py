@@ -202,7 +202,7 @@ def generated(folder, rows=ROWS, width=WIDTH):
 
 
 def fresh(code, *arguments):
-    """The number a program prints, run in a process of its own."""
+    """The number a program prints, run in a separate process."""
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], check=True, capture_output=True, text=True
     )
@@ -249,7 +249,7 @@ def race(contestants, repeats=REPEATS):
             seconds = contestant()
             if number:
                 times[name].append(seconds)
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: statistics.median(seconds) for name, seconds in times.items()}
 
 
 def goal(text, value, met, unit):

@@ -16,17 +16,20 @@ from thinstream.jit import compiled, scalar
 # Two features have the same name if both are equal, byte by byte.
 
 
-def texts_at(text: NDArray[np.uint8], starts: NDArray[Any], stops: NDArray[Any], errors: str = "replace") -> list[str]:
-    """Parts of a text in UTF-8.
+def texts_at(text: NDArray[np.uint8], spans: NDArray[Any], errors: str = "replace") -> list[str]:
+    """Return strings from a text in UTF-8; each row of ``spans`` has the starts and stops of the parts of one string.
 
-    >>> texts_at(np.frombuffer(b"Oslo,Rome", np.uint8), np.array([0, 5]), np.array([4, 9]))
+    >>> texts_at(np.frombuffer(b"Oslo,Rome", np.uint8), np.array([[0, 4], [5, 9]]))
     ['Oslo', 'Rome']
     """
-    whole, spans = text.tobytes(), zip(starts.tolist(), stops.tolist(), strict=True)
+    packed, ends = np.empty(int(_size(spans)), np.uint8), np.empty(len(spans), np.int64)
+    _put_together(text, spans, packed, ends)
+    whole, stops = packed.tobytes(), ends.tolist()
+    starts = [0, *stops[:-1]]
     if whole.isascii():  # each character is a byte
         characters = whole.decode()
-        return [characters[start:stop] for start, stop in spans]
-    return [whole[start:stop].decode("utf-8", errors) for start, stop in spans]
+        return [characters[start:stop] for start, stop in zip(starts, stops, strict=False)]
+    return [whole[start:stop].decode("utf-8", errors) for start, stop in zip(starts, stops, strict=False)]
 
 
 #: Places of a feature that has no name.
@@ -63,9 +66,7 @@ class Spelled(NamedTuple):
 
     def texts(self) -> list[str]:
         """As people read them."""
-        packed, ends = np.empty(self.size, np.uint8), np.empty(len(self.spans), np.int64)
-        _put_together(self.text, self.spans, packed, ends)
-        return texts_at(packed, np.concatenate([[0], ends[:-1]]) if len(ends) else ends, ends)
+        return texts_at(self.text, self.spans)
 
     @property
     def size(self) -> int:
@@ -75,11 +76,11 @@ class Spelled(NamedTuple):
     @classmethod
     def joined(cls, parts: "Sequence[Spelled]") -> Self:
         """Several, one behind another."""
-        found, behind = [], 0
+        spans, behind = [], 0
         for part in parts:
-            found.append(np.where(part.spans >= 0, part.spans + np.int32(behind), part.spans))
+            spans.append(np.where(part.spans >= 0, part.spans + np.int32(behind), part.spans))
             behind += len(part.text)
-        return cls(np.concatenate([part.text for part in parts]), np.concatenate(found))
+        return cls(np.concatenate([part.text for part in parts]), np.concatenate(spans))
 
 
 #: The names of rows whose features have none.
@@ -137,10 +138,10 @@ class KeptNames(NamedTuple):
 
 @compiled()
 def _put_together(text: Any, spans: Any, out: Any, ends: Any) -> None:
-    """Write the names of features one behind another, and where each ends."""
+    """Write the parts of a text one behind another, and where each ends."""
     fill = 0
     for k in range(len(spans)):
-        for part in (0, 2):
+        for part in range(0, spans.shape[1], 2):
             for i in range(spans[k, part], spans[k, part + 1]):
                 out[fill] = text[i]
                 fill += 1
@@ -149,10 +150,11 @@ def _put_together(text: Any, spans: Any, out: Any, ends: Any) -> None:
 
 @compiled()
 def _size(spans: Any) -> Any:
-    found = np.int64(0)
+    size = np.int64(0)
     for k in range(len(spans)):
-        found += spans[k, 1] - spans[k, 0] + spans[k, 3] - spans[k, 2]
-    return found
+        for part in range(0, spans.shape[1], 2):
+            size += spans[k, part + 1] - spans[k, part]
+    return size
 
 
 @compiled()

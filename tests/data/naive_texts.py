@@ -42,15 +42,15 @@ class PlainRoad:
     def parse(self, text):
         from unittest.mock import patch
 
-        from thinstream.data.text import jsonl_parser
+        from thinstream.data.text import jsonl
 
-        with patch.object(jsonl_parser, "parse", _left_to_python):
+        with patch.object(jsonl, "parse", _left_to_python):
             return self.form.parse(text)
 
 
 def _left_to_python(whole, size, keys, columns, labels, meaning, out, features, state):
     from thinstream.data.cells import AT_BYTE, FINE
-    from thinstream.data.text.jsonl_parser import LEFT
+    from thinstream.data.text.jsonl import LEFT
 
     while state[AT_BYTE] < size:
         begin = int(state[AT_BYTE])

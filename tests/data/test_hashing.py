@@ -3,12 +3,15 @@
 import json
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from thinstream.data import from_memory, open_stream
 from thinstream.data.text.hashing import Hashing, Numbering, absorbed, finished, hashed, murmur
 from thinstream.data.text.sorting import tidy_rows
 from thinstream.errors import InvalidParameterError
@@ -225,10 +228,35 @@ def test_settings_are_checked(wrong):
 
 
 @pytest.mark.parametrize("signed", [False, True])
-def test_categories_have_the_numbers_of_their_names(signed):
+def test_pairs_have_the_numbers_of_their_names(signed):
     numbers = Numbering(Hashing(bits=20, signed=signed))
-    for column in ("city", "a=b", ""):
-        categories = ["Oslo", "", "=", "größe", "x=y"]
-        named = numbers([f"{column}={category}" for category in categories])
-        assert numbers.of_categories(column, categories).tolist() == named.tolist()
-        assert numbers.of_categories(column, []).tolist() == []
+    categories = ["Oslo", "", "=", "größe", "x=y"]
+    for column in ("city", ""):
+        names = numbers([f"{column}={category}" for category in categories])
+        assert numbers([(column, category) for category in categories]).tolist() == names.tolist()
+    assert numbers([("city", None), ("a b", None)]).tolist() == numbers(["city", "a b"]).tolist()
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_columns_with_an_equals_sign_are_read_alike_everywhere(tmp_path, signed):
+    """Files, frames and dicts number these features as pairs do: the sign is part of the column's name."""
+    (tmp_path / "a.csv").write_text("label,x=1,y=z\n1,2,w=q\n-1,3,v\n")
+    (tmp_path / "a.jsonl").write_text('{"label":1,"x=1":2,"y=z":"w=q"}\n{"label":-1,"x=1":3,"y=z":"v"}\n')
+    hashing = Hashing(bits=20, signed=signed)
+    frame = pd.DataFrame({"x=1": [2.0, 3.0], "y=z": ["w=q", "v"]})
+    records = [(row, y) for row, y in zip(frame.to_dict("records"), [1, -1], strict=True)]
+    streams = [open_stream(tmp_path / name, bits=20, signed=signed) for name in ("a.csv", "a.jsonl")]
+    streams += [from_memory(frame, [1, -1], hasher=Numbering(hashing)), from_memory(records, hasher=Numbering(hashing))]
+    features = [("x=1", None), ("y=z", "w=q"), ("y=z", "v")]
+    size, word, other = Numbering(hashing)(features).tolist()
+    expected = []
+    for row in ({size: 2.0, word: 1.0}, {size: 3.0, other: 1.0}):
+        expected.append({(~j if j < 0 else j): (-x if j < 0 else x) for j, x in row.items()})
+    for stream in streams:
+        [batch] = stream.batches()
+        ends = batch.indptr.tolist()
+        rows = [
+            dict(zip(batch.indices[low:high].tolist(), batch.values[low:high].tolist(), strict=True))
+            for low, high in pairwise(ends)
+        ]
+        assert rows == expected

@@ -199,7 +199,7 @@ def test_labels_are_those_of_the_first_records_however_they_are_cut(given_labels
 def open_stream_form():
     from thinstream.data.formats import find_format
 
-    return find_format("csv").open(find_format("csv"), [], Options(grow_classes=True, found=())).form
+    return find_format("csv").open(find_format("csv"), [], Options(grow_classes=True, inferred=())).form
 
 
 def test_bad_records_do_not_end_it(tmp_path):
@@ -235,7 +235,7 @@ def test_columns(tmp_path):
     found = looked(tmp_path / "a.csv", TABLE, label="spam")
     assert found.options.numeric == ("const", "id", "n")
     assert (found.options.dates, found.options.text) == (("when",), ("subject",))
-    assert found.options.found == ("classes", "numeric", "dates", "text")
+    assert found.options.inferred == ("classes", "numeric", "dates", "text")
     assert found.messages == (
         "columns: 1 categorical (cat), 1 dates (when), 3 numeric (id, n, const), 1 text (subject)",
         "column 'id' may be an id, all 40 values differ (--ignore id leaves it out)",

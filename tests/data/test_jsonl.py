@@ -226,7 +226,7 @@ def test_declared_keys_are_the_same_on_both_roads(rows, missing, found):
     text = as_text("".join(json.dumps(row) + "\n" for row in rows).encode())
     forms = []
     for plain in (False, True):
-        form = JSONLines(label=None, missing=missing, found=("numeric",) if found else (), **KINDS)
+        form = JSONLines(label=None, missing=missing, inferred=("numeric",) if found else (), **KINDS)
         forms.append(PlainRoad(form) if plain else form)
     one, two = (form.parse(text) for form in forms)
     assert one.error == two.error

@@ -66,3 +66,13 @@ def test_known_numbers_are_not_wanted_again():
     assert names.wanted(np.array([1 << 30, 9], np.int64)).tolist() == [1]
     again = NameTable.from_arrays(names.arrays())
     assert again.wanted(np.array([5, 7, 3])).tolist() == [2]
+
+
+def test_names_of_records_that_are_parsed_twice():
+    """The parser stops at a new class and parses the record again; its names are not lost."""
+    form = CSV(label="y", grow_classes=True, names=NameTable())
+    text = "c,d,y\na,1,one\nb,2,two\na,3,one\n"
+    form.header(np.frombuffer(text.encode(), np.uint8))
+    parsed = form.parse(np.frombuffer(text[text.index("\n") + 1 :].encode(), np.uint8))
+    assert len(parsed.labels) == 3
+    assert sorted(parsed.named.names) == ["c=a", "c=b", "d"]

@@ -129,7 +129,7 @@ def test_other_data_may_need_other_options_but_not_another_feature_space():
 
 def test_options_of_another_format_are_left_out():
     assert as_learned(Options(), "libsvm", ReadingSpec({"hashing": {"bits": 18}}, {"label": "x"}), "m.ts") == Options(
-        found=()
+        inferred=()
     )
 
 

@@ -222,7 +222,7 @@ class LateLabels:
         source = self.joined(data, reading)
         rows = look_first(data, source.row_options, quiet=quiet)
         labels = look_first([source.label_file], source.label_options, quiet=quiet)
-        columns = {name: getattr(rows, name) for name in ("header", "numeric", "dates", "text", "found")}
+        columns = {name: getattr(rows, name) for name in ("header", "numeric", "dates", "text", "inferred")}
         return replace(reading, classes=labels.classes, **columns)
 
 

@@ -12,14 +12,16 @@ its column into features:
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thinstream.data.crosses import Crosses
 from thinstream.data.options import MISSING, NOTHING
 from thinstream.data.text.characters import number
-from thinstream.data.text.hashing import Hashing, murmur, signed_by, turns_sign
+from thinstream.data.text.hashing import Hashing, encode_names, murmur, signed_by, turns_sign
 from thinstream.jit import compiled, scalar
 
 #: Roles of columns. Words are an error in a NUMERIC column, and categories in a FOUND_NUMERIC (inferred) one.
@@ -44,10 +46,12 @@ INDICATOR, ABSENT, REFUSED, AS_IS = range(4)
 CODES = dict(zip(MISSING, (INDICATOR, ABSENT, REFUSED, AS_IS), strict=True))
 #: Verdicts on a cell. Parsers add their own.
 FINE, BAD_LABEL, BAD_WEIGHT, BAD_NUMBER, BAD_DATE, BAD_TEXT, BAD_CATEGORY, NO_VALUE, INFINITE, LIMIT = range(10)
-#: Entries of a parser's state: the numbers of rows, features and texts, the end of the used text, and the start of the
-#: next record.
-ROWS, NNZ, TEXTS, FILL, AT_BYTE = range(5)
-STATE = 5
+#: Entries of a parser's state: the numbers of rows, features, texts and names, the end of the used text, and the start
+#: of the next record.
+ROWS, NNZ, TEXTS, NAMED, FILL, AT_BYTE = range(6)
+STATE = 6
+#: The features whose names are needed: none, those of crossed columns, also those without a name so far, or all.
+NO_NAMES, CROSSED, NEW, ALL = range(4)
 #: The number of heads that a column's feature names may have: ``column``, ``column=``, ``column.part=`` for date parts.
 HEADS = 7
 
@@ -270,17 +274,33 @@ class Columns(NamedTuple):
     roles: NDArray[np.int64]
     #: Hashes of the column's heads: the name of its number, and the namespaces of its categories.
     codes: NDArray[np.uint64]
-    strayed: NDArray[np.bool_]  # whether a FOUND_NUMERIC column had a word
+    #: Whether the features of each head are crossed, and whether a FOUND_NUMERIC column had a word.
+    flags: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, roles: dict[str, int], hashing: Hashing) -> "Columns":
+    def of(cls, roles: dict[str, int], hashing: Hashing, crosses: Crosses) -> "Columns":
         """Create columns from names and roles."""
         codes = np.zeros((len(roles), HEADS), np.uint64)
         for k, (name, role) in enumerate(roles.items()):
             codes[k, 0], codes[k, 1] = hashing.code(name), hashing.namespace(f"{name}=")
             if role == DATE:
                 codes[k, 2:] = [hashing.namespace(f"{name}.{part}=") for part in PARTS]
-        return cls(np.array([*roles.values()], np.int64), codes, np.zeros(len(roles), np.bool_))
+        dates = frozenset(name for name, role in roles.items() if role == DATE)
+        flags = np.zeros((len(roles), HEADS + 1), np.bool_)
+        flags[:, :HEADS] = (crosses.slots_of(heads_of(tuple(roles), dates)[2]) != 0).reshape(-1, HEADS)
+        return cls(np.array([*roles.values()], np.int64), codes, flags)
+
+
+@lru_cache(64)
+def heads_of(names: tuple[str, ...], dates: frozenset[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[str]]:
+    """Return the heads of names that columns may have, their ends, and the column that crosses use for each."""
+    heads, columns = list[str](), list[str]()
+    for name in names:
+        parts = [f"{name}.{part}" for part in PARTS] if name in dates else [""] * len(PARTS)
+        heads += [name, f"{name}=", *(f"{part}=" if part else "" for part in parts)]
+        columns += [name, name, *parts]
+    text, ends = encode_names(heads)
+    return np.frombuffer(bytearray(text), np.uint8), np.concatenate([[0], ends]).astype(np.int64), columns
 
 
 class Labels(NamedTuple):
@@ -317,11 +337,12 @@ class Meaning(NamedTuple):
     limit: float  # of |value|
     missing: int
     constants: int  # offset of `CONSTANTS` in the text
+    named: int  # the features whose names are needed: NO_NAMES, CROSSED, NEW or ALL
 
     @classmethod
-    def of(cls, hashing: Hashing, limit: float, missing: str, constants: int = 0) -> "Meaning":
+    def of(cls, hashing: Hashing, limit: float, named: int = NO_NAMES, missing: int = AS_IS, at: int = 0) -> "Meaning":
         numbers = np.uint64(hashing.root), np.uint64(hashing.namespace(""))
-        return cls(np.uint64(hashing.mask), hashing.signed, *numbers, limit, CODES[missing], constants)
+        return cls(np.uint64(hashing.mask), hashing.signed, *numbers, limit, missing, at, named)
 
 
 class Features(NamedTuple):
@@ -332,7 +353,10 @@ class Features(NamedTuple):
 
     indices: NDArray[Any]
     values: NDArray[np.float64]
-    spans: NDArray[np.int32]  # names: head (HEADS · column + k), start, stop, whether the sign is turned; or empty
+    #: The names that are needed: the feature, whether its sign is turned, and the parts of the name in the text. For
+    #: columns, these are the head (HEADS · column + k), and the start and stop of the rest.
+    names: NDArray[np.int32]
+    seen: NDArray[np.uint8]  # a bit for each index, 1 if its name is not needed again; used for NEW names
     runs: NDArray[np.int64]  # texts: number of features before it, column, start, stop
 
 
@@ -345,23 +369,15 @@ class Out(NamedTuple):
     starts: NDArray[np.int64]  # offset of each record in the text
     ends: NDArray[np.int64]  # offset at which the next record may start
     upto: NDArray[np.int64]  # number of texts up to the end of each row
+    ids: NDArray[np.int64]  # start and stop of each row's id, and whether quotes are doubled; or empty
 
     @classmethod
-    def empty(cls, rows: int) -> "Out":
+    def empty(cls, rows: int, with_ids: bool = False) -> "Out":
         """Allocate N rows."""
-        out = cls._make(np.empty(rows + 1, dtype) for dtype in (np.float64,) * 2 + (np.int64,) * 4)
+        arrays = [np.empty(rows + 1, dtype) for dtype in (np.float64,) * 2 + (np.int64,) * 4]
+        out = cls(*arrays, np.zeros((rows + 1 if with_ids else 0, 3), np.int64))
         out.indptr[0] = out.upto[0] = 0
         return out
-
-
-def room_for_features(dtype: Any, features: int, texts: int, named: bool) -> Features:
-    """Allocate N features and texts, and spans of names if ``named``."""
-    return Features(
-        np.empty(features + 1, dtype),
-        np.empty(features + 1),
-        np.empty((features + 1 if named else 0, 4), np.int32),
-        np.empty((texts, 4), np.int64),
-    )
 
 
 class Cells(NamedTuple):
@@ -379,14 +395,47 @@ class Cells(NamedTuple):
 
 
 @scalar
-def put(features: Any, state: Any, code: Any, meaning: Any, value: Any, head: Any, start: Any, stop: Any) -> None:
+def is_needed(named: Any, crossed: Any, seen: Any, index: Any) -> Any:
+    """Return whether the name of a feature is needed; the same NEW name is not needed again."""
+    if named != NEW:
+        return named == ALL or crossed
+    at, bit = index >> 3, np.uint8(1) << np.uint8(index & 7)
+    if seen[at] & bit != 0:
+        return crossed
+    seen[at] |= bit
+    return True
+
+
+@scalar
+def roll_back(features: Any, state: Any, nnz: Any, texts: Any, names: Any) -> None:
+    """Remove the features, texts and names of a record that cannot be read."""
+    for k in range(names, state[NAMED] if len(features.seen) > 0 else names):
+        index = np.int64(features.indices[features.names[k, 0]])
+        features.seen[index >> 3] &= np.uint8(255) ^ np.uint8(1) << np.uint8(index & 7)
+    state[NNZ], state[TEXTS], state[NAMED] = nnz, texts, names
+
+
+@scalar
+def put(
+    features: Any,
+    state: Any,
+    code: Any,
+    crossed: Any,
+    meaning: Any,
+    value: Any,
+    head: Any,
+    start: Any,
+    stop: Any,
+) -> None:
     """Add a feature: the hash and the span of its name."""
-    nnz = state[NNZ]
-    features.indices[nnz] = np.int64(code & meaning.mask)
+    nnz, index = state[NNZ], np.int64(code & meaning.mask)
+    features.indices[nnz] = index
     features.values[nnz] = signed_by(code, meaning.signed, value)
-    if len(features.spans) > 0:
-        features.spans[nnz, 0], features.spans[nnz, 1], features.spans[nnz, 2] = head, start, stop
-        features.spans[nnz, 3] = meaning.signed and turns_sign(code)
+    if meaning.named != NO_NAMES and is_needed(meaning.named, crossed, features.seen, index):
+        k = state[NAMED]
+        features.names[k, 0], features.names[k, 1] = nnz, meaning.signed and turns_sign(code)
+        features.names[k, 2], features.names[k, 3], features.names[k, 4] = head, start, stop
+        state[NAMED] = k + 1
     state[NNZ] = nnz + 1
 
 
@@ -509,7 +558,7 @@ def take_cell(
                 low, high = start + AT[part, 0], start + AT[part, 1]
             if part != 3 or has_hour:
                 code = murmur(text, low, high, columns.codes[k, 2 + part])
-                put(features, state, code, meaning, 1.0, head + 2 + part, low, high)
+                put(features, state, code, columns.flags[k, 2 + part], meaning, 1.0, head + 2 + part, low, high)
         return FINE
     if cell_type in (TIME, DAY):
         return BAD_NUMBER if role == NUMERIC else BAD_CATEGORY
@@ -524,25 +573,28 @@ def take_cell(
         if not abs(amount) <= meaning.limit:
             return INFINITE if abs(amount) == np.inf else LIMIT
         if amount != 0:
-            put(features, state, columns.codes[k, 0], meaning, amount, head, start, start)
+            put(features, state, columns.codes[k, 0], columns.flags[k, 0], meaning, amount, head, start, start)
         return FINE
     elif role == NUMERIC and cell_type != ITEM:
         truth = truth_at(text, start, stop)
         if truth > 0:
-            put(features, state, columns.codes[k, 0], meaning, 1.0, head, start, start)
+            put(features, state, columns.codes[k, 0], columns.flags[k, 0], meaning, 1.0, head, start, start)
         return BAD_NUMBER if truth < 0 else FINE
     elif cell_type == UNTYPED and meaning.missing != AS_IS and is_infinite(text, start, stop, value):
         return INFINITE
     elif role == FOUND_NUMERIC and is_text:
-        columns.strayed[k] = True
-    put(features, state, murmur(text, start, stop, columns.codes[k, 1]), meaning, 1.0, head + 1, start, stop)
+        columns.flags[k, HEADS] = True
+    code = murmur(text, start, stop, columns.codes[k, 1])
+    put(features, state, code, columns.flags[k, 1], meaning, 1.0, head + 1, start, stop)
     return FINE
 
 
 @scalar
 def put_missing(text: Any, k: Any, columns: Any, meaning: Any, features: Any, state: Any) -> None:
+    """Add the feature of a missing cell."""
     at = meaning.constants + _SIGN
-    put(features, state, murmur(text, at, at + 1, columns.codes[k, 1]), meaning, 1.0, HEADS * k + 1, at, at + 1)
+    code = murmur(text, at, at + 1, columns.codes[k, 1])
+    put(features, state, code, columns.flags[k, 1], meaning, 1.0, HEADS * k + 1, at, at + 1)
 
 
 @compiled("thinstream.data.cells", "thinstream.data.text.hashing", "thinstream.data.text.characters")
@@ -552,7 +604,8 @@ def take_cells(
     """Add rows of cells; return the verdict and the position of a bad cell."""
     at = 0
     for end in cells.ends:
-        row, nnz, texts = state[ROWS], state[NNZ], state[TEXTS]
+        row = state[ROWS]
+        nnz, texts, names = state[NNZ], state[TEXTS], state[NAMED]
         out.labels[row], out.weights[row] = np.nan, 1.0
         out.starts[row] = out.ends[row] = row
         while at < end:
@@ -563,7 +616,7 @@ def take_cells(
             else:
                 verdict = take_cell(text, cell_type, value, start, stop, k, columns, meaning, features, state)
             if verdict != FINE:
-                state[NNZ], state[TEXTS] = nnz, texts
+                roll_back(features, state, nnz, texts, names)
                 return verdict, at
             at += 1
         state[ROWS] = row + 1

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch import Spelled
 from thinstream.data.options import MARK, Cross, answers, as_crosses, names_of, require_few
 from thinstream.data.text.hashing import Hashing, absorbed, encode_names, finished, signed_by, stirred
 from thinstream.errors import InvalidParameterError, meant
@@ -86,6 +85,8 @@ class Crosses:
 
     def slots_of(self, columns: Sequence[str]) -> NDArray[np.uint64]:
         """Return the bits of several columns."""
+        if not self.wanted:
+            return np.zeros(len(columns), np.uint64)
         return np.array([self.slots(column) for column in columns], np.uint64)
 
     def count(self, slots: NDArray[np.uint64], made: NDArray[np.int64]) -> None:
@@ -112,59 +113,64 @@ class Crosses:
         hint = "" if name in self._known else meant(name, self._known)
         return f"; {hint}" if hint.startswith("did") else ""
 
+    def patterns(self, *, single: bool = False) -> "Patterns":
+        """Return the names for compiled code; with ``single``, a letter matches all names that begin with it."""
+        text, ends = encode_names(self.names)
+        begins = np.concatenate([[0], ends]).astype(np.int64)
+        letters = np.array([single and len(name) == 1 for name in self.names], np.bool_)
+        return Patterns(np.frombuffer(bytearray(text), np.uint8), begins, letters)
+
+
+class Patterns(NamedTuple):
+    """The names in crosses for compiled code."""
+
+    text: NDArray[np.uint8]
+    begins: NDArray[np.int64]
+    letters: NDArray[np.bool_]  # whether a name matches all that begin with it, as in VW
+
+
+_POINT, _BRACKET = 46, 91
+
+
+@scalar
+def slots_at(text: Any, start: Any, stop: Any, patterns: Any) -> Any:
+    """Return the names in crosses that a column or namespace matches, as bits; see `answers`."""
+    slots = np.uint64(0)
+    for name in range(len(patterns.letters)):
+        begin = patterns.begins[name]
+        size = patterns.begins[name + 1] - begin
+        same = stop - start >= size
+        for k in range(size if same else 0):
+            same = same and text[start + k] == patterns.text[begin + k]
+        if same and stop - start > size and not patterns.letters[name]:
+            same = text[start + size] == _POINT or text[start + size] == _BRACKET
+        if same:
+            slots |= np.uint64(1) << np.uint64(name)
+    return slots
+
+
+@compiled("thinstream.data.crosses")
+def find_slots(text: Any, names: Any, patterns: Any, out: Any) -> None:
+    """Fill in the names in crosses that the namespaces of VW features match."""
+    start, stop, slots = -1, -1, np.uint64(0)
+    for k in range(len(names)):
+        if names[k, 2] != start or names[k, 3] != stop:  # an empty namespace starts where the next one does
+            start, stop = names[k, 2], names[k, 3]
+            slots = slots_at(text, start, stop, patterns)
+        out[k] = slots
+
 
 # Features to be crossed, of any format.
 
-_POINT, _BRACKET, _CARET = 46, 91, 94
-
 
 class Members(NamedTuple):
-    """Features of rows. Those with ``slots`` are crossed."""
+    """The features of rows that are crossed."""
 
     indptr: NDArray[np.int64]  # row pointers
     slots: NDArray[np.uint64]  # names that a feature matches, as bits
     text: NDArray[np.uint8]
     spans: NDArray[np.int32]  # start and stop of the head and of the rest of each name
     values: NDArray[np.float64]  # without the sign of the hash
-
-
-def namespace_slots(names: Spelled, crosses: Crosses) -> NDArray[np.uint64]:
-    """Return the names that features match by their namespaces, as in VW.
-
-    A single letter matches all namespaces that begin with it.
-    """
-    text, ends = encode_names(crosses.names)
-    single = np.array([len(name) == 1 for name in crosses.names])
-    begins, slots = np.concatenate([[0], ends]).astype(np.int64), np.empty(len(names.spans), np.uint64)
-    _find_namespaces(names.text, names.spans, np.frombuffer(bytearray(text), np.uint8), begins, single, slots)
-    return slots
-
-
-@scalar
-def _meant(text: Any, start: Any, stop: Any, names: Any, begin: Any, end: Any, single: Any) -> Any:
-    """Return whether a name matches a namespace; see `answers`."""
-    size = end - begin
-    if stop - start < size:
-        return False
-    for k in range(size):
-        if text[start + k] != names[begin + k]:
-            return False
-    if single or stop - start == size:
-        return True
-    return (text[start + size] == _POINT) | (text[start + size] == _BRACKET)
-
-
-@compiled()
-def _find_namespaces(text: Any, spans: Any, names: Any, begins: Any, single: Any, out: Any) -> None:
-    head, end, slots = -1, -1, np.uint64(0)
-    for k in range(len(spans)):
-        if spans[k, 0] != head or spans[k, 1] != end:  # an empty namespace starts where the next one does
-            head, end, slots = spans[k, 0], spans[k, 1], np.uint64(0)
-            stop = end - (1 if end > head and text[end - 1] == _CARET else 0)
-            for name in range(len(single)):
-                if _meant(text, head, stop, names, begins[name], begins[name + 1], single[name]):
-                    slots |= np.uint64(1) << np.uint64(name)
-        out[k] = slots
 
 
 # Append crosses to rows, compiled.
@@ -180,7 +186,7 @@ class Crossed(NamedTuple):
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
     values: NDArray[np.float64]
-    parts: NDArray[np.int64]  # original features of each feature, padded with −1; empty if not requested
+    parts: NDArray[np.int64]  # members of each cross, padded with −1; empty if not requested
 
 
 def cross_rows(
@@ -191,6 +197,7 @@ def cross_rows(
 ) -> Crossed:
     """Append crosses to the rows ``plain`` (indptr, indices, values); ``traced`` also returns their parts.
 
+    >>> from thinstream.batch import Spelled
     >>> from thinstream.data.text.hashing import Hashing
     >>> crosses = Crosses([("user", "age")], Hashing(bits=18))
     >>> names, ends = Spelled.of([("user=", "ann"), ("", "age")]), np.array([0, 2])
@@ -292,17 +299,14 @@ def _cross(
         k = ends[i]
         for j in range(plain_ends[i], plain_ends[i + 1]):
             indices[k], values[k] = plain_indices[j], plain_values[j]
-            if len(parts) > 0:
-                parts[k, 0] = j
             k += 1
         for name in range(names):
             counts[name] = 0
         for j in range(members.indptr[i], members.indptr[i + 1]):
-            if members.slots[j] != 0:
-                for name in range(names):
-                    if members.slots[j] >> np.uint64(name) & np.uint64(1) != 0:
-                        listed[name, counts[name]] = j
-                        counts[name] += 1
+            for name in range(names):
+                if members.slots[j] >> np.uint64(name) & np.uint64(1) != 0:
+                    listed[name, counts[name]] = j
+                    counts[name] += 1
         begin = 0
         for cross in range(len(plan.ends)):
             last, level, before = plan.ends[cross] - 1, begin, k

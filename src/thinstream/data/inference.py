@@ -128,9 +128,9 @@ def infer(file_format: Format, files: list[str], options: Options, read_head: Re
     Small files are read completely, others only in part. Data from a pipe will be read again. ``read_head`` reads the
     first records of a source that is not a file.
     """
-    if options.found is not None:
+    if options.inferred is not None:
         return Inferred(options)
-    inferred = Inferred(replace(options, found=()))
+    inferred = Inferred(replace(options, inferred=()))
     if file_format.name == "cache":
         return _cached(files, inferred)
     heads = Heads(files, read_head)
@@ -140,8 +140,8 @@ def infer(file_format: Format, files: list[str], options: Options, read_head: Re
 
 
 def _with(before: Inferred, messages: list[str], **options: Any) -> Inferred:
-    names = (*(before.options.found or ()), *options)
-    return Inferred(replace(before.options, **options, found=names), (*before.messages, *messages), before.schema)
+    names = (*(before.options.inferred or ()), *options)
+    return Inferred(replace(before.options, **options, inferred=names), (*before.messages, *messages), before.schema)
 
 
 def _cached(files: list[str], before: Inferred) -> Inferred:
@@ -293,7 +293,7 @@ def count_labels(file_format: Format, heads: Heads, options: Options, records: i
     """Count how often each label occurs, until there are too many for classes."""
     no_features = [name for name in (options.weight, options.id) if name is not None]
     probe = replace(
-        options, found=(), grow_classes=True, names=0, cross=(), text=(), numeric=(), categorical=(), columns=(),
+        options, inferred=(), grow_classes=True, names=0, cross=(), text=(), numeric=(), categorical=(), columns=(),
         weight=None, id=None, strict=False, ignore=(*options.ignore, *no_features), zero_based=True, missing="as-is",
         normalize=None,
     )  # fmt: skip

@@ -459,7 +459,7 @@ class Options:
     dtype: str = _option("float32", "Data type of the values.", panel=None, choices=("float32", "float64"), common=True)
     labels: bool = _option(True, "Whether every row must have a label.", panel=None, common=True)
     strict: bool = _option(True, "Whether the columns named here must exist.", panel=None, common=True)
-    found: tuple[str, ...] | None = _option(
+    inferred: tuple[str, ...] | None = _option(
         None, "Names of the options that were inferred; None: nothing has been inferred yet.", panel=None, common=True
     )
     columns: tuple[str, ...] = _option((), "Columns that a model has learned from, which must exist.", panel=None)
@@ -487,7 +487,7 @@ class Options:
                 "positive_above is for numeric labels, so it cannot be combined with classes or grow_classes. Leave "
                 "one out."
             )
-        is_inferred = self.found is not None or not self.look  # otherwise text columns may still be inferred
+        is_inferred = self.inferred is not None or not self.look  # otherwise text columns may still be inferred
         if is_inferred and not self.text and (wording := [name for name in WORDING if name in self.given()]):
             raise InvalidParameterError(
                 f"{wording[0]} is an option for text columns, but there are none, got {getattr(self, wording[0])!r}. "
@@ -509,7 +509,7 @@ class Options:
         words: list[str] = []
         for name, value in self.given().items():
             declared = spelling(OPTIONS[name])
-            if name in (self.found or ()):
+            if name in (self.inferred or ()):
                 continue
             if declared.switch is not None:
                 words.append(declared.switch.split("/")[0 if value else -1])
@@ -628,7 +628,7 @@ def as_learned(options: Options, format: str, spec: ReadingSpec, named: str) -> 
         defaults.setdefault("columns", tuple(spec.reading.get(KEYS, ())))
     defaults.setdefault("missing", "as-is")  # for models without a value, such as the new models of `thinstream serve`
     defaults = {n: value for n, value in defaults.items() if n not in explicit and file_format.takes(n)}
-    return replace(options, found=(), **defaults)  # nothing is left to infer
+    return replace(options, inferred=(), **defaults)  # nothing is left to infer
 
 
 def feature_space(options: Options, *, hashed: bool) -> dict[str, Any]:

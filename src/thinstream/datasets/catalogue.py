@@ -58,7 +58,7 @@ class Dataset(NamedTuple):
     name: str
     title: str
     papers: tuple[str, ...]
-    kind: str
+    domain: str
     rows: int
     licence: str
     features: int | None = None

@@ -380,7 +380,7 @@ def _by_sign(stream: "Stream | Source") -> bool:
     if stream.classes is None:
         return True
     options = getattr(stream, "options", None)
-    was_inferred = getattr(stream, "finds_classes", False) or "classes" in (getattr(options, "found", None) or ())
+    was_inferred = getattr(stream, "finds_classes", False) or "classes" in (getattr(options, "inferred", None) or ())
     numbers = [label for label in stream.classes if isinstance(label, int | float) and not isinstance(label, bool)]
     return was_inferred and len(numbers) == len(stream.classes) == 2 and numbers[0] <= 0 < numbers[1]
 

@@ -652,7 +652,7 @@ class LateLabelSource(Source):
     @property
     def label_options(self) -> Options:
         """How labels are read."""
-        same = ("classes", "grow_classes", "label", "weight", "on_error", "max_errors", "header", "look", "found")
+        same = ("classes", "grow_classes", "label", "weight", "on_error", "max_errors", "header", "look", "inferred")
         return Options(id=self.id, **{name: getattr(self.options, name) for name in same})
 
     def device(self, device: str) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from thinstream.batch import Batch, Position
 from thinstream.data.cells import (
+    ALL,
     AUTO,
     CATEGORICAL,
     DATE,
@@ -30,13 +31,12 @@ from thinstream.data.cells import (
     Columns,
     Labels,
     Out,
-    room_for_features,
     take_cells,
 )
 from thinstream.data.labels import ClassBook, label_of
 from thinstream.data.objects import CellBuilder, Unreadable, category_of
 from thinstream.data.options import MISSING, Cross, Options, as_crosses, as_range, as_stop_list, feature_space
-from thinstream.data.text.hashed_rows import ALL, ColumnFormat, NamesAt, Raw
+from thinstream.data.text.hashed_rows import ColumnFormat, NamedFeatures, Raw
 from thinstream.data.text.hashing import Hashing, Numbering, encode_names
 from thinstream.data.text.protocol import Parsed, ParseError, Text
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
@@ -166,10 +166,6 @@ class Table(ColumnFormat):
 
     Parameters
     ----------
-    numeric, categorical, dates : names
-        Columns declared as numbers, categories or dates.
-    columns : names
-        Columns that every row has. An absent one is a missing cell.
     hasher : function or None
         Maps feature names to indices, instead of ``hashing``.
 
@@ -181,11 +177,6 @@ class Table(ColumnFormat):
 
     """
 
-    ROLES = tuple(ROLES)
-    numeric: Sequence[str] = ()
-    categorical: Sequence[str] = ()
-    dates: Sequence[str] = ()
-    columns: Sequence[str] = ()
     hasher: Callable[[Sequence[str]], NDArray[Any]] | None = None
     _known: dict[tuple[tuple[str, ...], frozenset[str]], Columns] = field(default_factory=dict, init=False, repr=False)
 
@@ -200,9 +191,9 @@ class Table(ColumnFormat):
         self.required = [name for name in required if self.role_of[name] != TEXT]
 
     @property
-    def needs_names(self) -> bool:
-        """Whether names of features are needed."""
-        return self.hasher is not None or super().needs_names
+    def named(self) -> int:
+        """The features whose names are needed: all if there is another hasher."""
+        return ALL if self.hasher is not None else super().named
 
     def of_records(self, records: Sequence[Mapping[Any, Any]], source: str = "X", first: int = 0) -> Batch:
         """Return the rows of dicts."""
@@ -268,22 +259,22 @@ class Table(ColumnFormat):
         if key not in self._known:
             self._known.clear()
             roles = {name: self.role_of.get(name, DATE if name in times else AUTO) for name in names}
-            self._known[key] = Columns.of(roles, self.hashing)
+            self._known[key] = Columns.of(roles, self.hashing, self.crosses)
         columns, n = self._known[key], len(cells.ends)
         dates = int(np.count_nonzero(columns.roles == DATE))
         per_row = columns.roles[cells.columns] if dates or self.text else columns.roles[:0]
         features = len(cells.columns) + 4 * int(np.count_nonzero(per_row == DATE))
         n_times = int(np.count_nonzero(cells.kinds >= TIME)) if times else 0
         texts = int(np.count_nonzero(per_row == TEXT))
-        out, room = Out.empty(n), room_for_features(self.hashing.kind, features, texts, self.needs_names)
-        whole, meaning, state = self.begin_text(text, 16 * n_times)
+        out = Out.empty(n)
+        whole, meaning, room, state = self.begin_text(text, 16 * n_times, features, texts)
         verdict, at = map(int, take_cells(whole, cells, columns, _NO_LABELS, meaning, out, room, state))
         if verdict != FINE:
             row, name = first + int(np.searchsorted(cells.ends, at, side="right")), names[cells.columns[at]]
             raise InvalidInputError(
                 f"{source}: {self.problem(verdict, name, _given(text, cells, at))} at row {row}, column {name!r}"
             )
-        parsed = self.finished(_NO_TEXT, whole, out, room, state, names, None)
+        parsed = self.finished(_NO_TEXT, whole, meaning, out, room, state, names, None)
         if parsed.error is not None:
             raise InvalidInputError(f"{source}: {parsed.error.message} at row {first + parsed.error.offset}")
         arrays = parsed.indptr, parsed.indices, parsed.values, parsed.width
@@ -294,19 +285,19 @@ class Table(ColumnFormat):
         text: Text,
         raw: Raw,
         error: tuple[ParseError, int] | None,
-        names: NamesAt | None = None,
+        named: NamedFeatures | None = None,
         *more: Any,
     ) -> Parsed:
         """Return the rows, with indices from another hasher if there is one."""
-        if self.hasher is None or names is None:
-            return super().parsed(text, raw, error, names, *more)
-        texts = names(ALL).texts()
+        if self.hasher is None or named is None:
+            return super().parsed(text, raw, error, named, *more)
+        texts = named.names.texts()
         distinct = dict.fromkeys(texts)
         numbers = dict(zip(distinct, self.hasher([*distinct]).tolist(), strict=True)) if distinct else {}
         hashed = np.array([numbers[name] for name in texts], self.hashing.kind)
         values = np.where(hashed < 0, -raw.values, raw.values)
         raw = raw._replace(indices=np.where(hashed < 0, ~hashed, hashed), values=values)
-        return super().parsed(text, raw, error, names, *more)
+        return super().parsed(text, raw, error, named, *more)
 
 
 def _given(text: NDArray[np.uint8], cells: Cells, at: int) -> str:

@@ -1,6 +1,5 @@
 """CSV text: cells of records, the compiled parser, and the format."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from thinstream.data.cells import (
     HEADS,
     IGNORED,
     LABEL,
+    NAMED,
     NNZ,
     NULL,
     NUMERIC,
@@ -29,13 +29,15 @@ from thinstream.data.cells import (
     Columns,
     Features,
     Labels,
+    Meaning,
     Out,
     put,
     read,
-    room_for_features,
+    roll_back,
     take_cell,
     take_target,
 )
+from thinstream.data.crosses import Crosses
 from thinstream.data.labels import label_of
 from thinstream.data.options import DELIMITERS, require_columns
 from thinstream.data.text.characters import find_either
@@ -142,6 +144,7 @@ def parse(
     whole: Any,
     size: Any,
     delimiter: Any,
+    id_column: Any,
     columns: Any,
     labels: Any,
     meaning: Any,
@@ -161,7 +164,8 @@ def parse(
             i += blank
             continue
         verdict, offset, where, count = FINE, 0, 0, 0
-        row, nnz, texts, fill = state[ROWS], state[NNZ], state[TEXTS], state[FILL]
+        row, nnz, texts = state[ROWS], state[NNZ], state[TEXTS]
+        names, fill = state[NAMED], state[FILL]
         out.labels[row], out.weights[row] = np.nan, 1.0
         while True:
             role = columns.roles[count] if count < width and verdict == FINE else IGNORED
@@ -171,12 +175,19 @@ def parse(
                 if role == LABEL:
                     out.labels[row] = value
                 elif value != 0:
-                    put(features, state, columns.codes[count, 0], meaning, value, HEADS * count, i, i)
+                    crossed = columns.flags[count, 0]
+                    put(features, state, columns.codes[count, 0], crossed, meaning, value, HEADS * count, i, i)
+                if count == id_column:
+                    stop = end - 1 if end < size and text[end - 1] == _RETURN else end
+                    out.ids[row, 0], out.ids[row, 1], out.ids[row, 2] = i, stop, 0
             else:
                 cell_verdict, start, stop, doubled, end = cell(text, i, delimiter)
                 if cell_verdict == OPEN:
-                    state[NNZ], state[TEXTS], state[FILL] = nnz, texts, fill
+                    roll_back(features, state, nnz, texts, names)
+                    state[FILL] = fill
                     return OPEN, i, count, size
+                if count == id_column:
+                    out.ids[row, 0], out.ids[row, 1], out.ids[row, 2] = start, stop, doubled
                 if cell_verdict == AFTER_QUOTE and verdict == FINE:
                     verdict, offset, where = AFTER_QUOTE, stop + 1, count
                 if count == width and verdict != AFTER_QUOTE:
@@ -204,7 +215,8 @@ def parse(
         if count != width and verdict != AFTER_QUOTE:
             verdict, where = COUNT, count
         if verdict != FINE:
-            state[NNZ], state[TEXTS], state[FILL] = nnz, texts, fill
+            roll_back(features, state, nnz, texts, names)
+            state[FILL] = fill
             return verdict, offset, where, i
         out.starts[row], out.ends[row] = begin, i
         state[ROWS] = row + 1
@@ -253,16 +265,6 @@ def _quoted(text: Any, delimiter: Any) -> Any:
             back, next_back = next_back, min(end + 1, size)
 
 
-@compiled("thinstream.data.text.characters")
-def find_cells(text: Any, starts: Any, delimiter: Any, column: Any, out: Any) -> None:
-    """Find a column's cell in each record: its start, its stop, and whether quotes are doubled."""
-    for row in range(len(starts)):
-        i = starts[row]
-        for _ in range(column):
-            i = cell(text, i, delimiter)[4] + 1
-        _, out[row, 0], out[row, 1], out[row, 2], _ = cell(text, i, delimiter)
-
-
 def cell_of(text: NDArray[np.uint8], delimiter: int, column: int) -> tuple[int, int, int]:
     """Find a column's cell in the first record, which may be a bad one; zeros if there is no such cell."""
     i = 0
@@ -293,7 +295,7 @@ def whole_records(text: NDArray[np.uint8], delimiter: int) -> int:
 # finite number is a value of the feature named like its column, and any other text is the feature ``column=text`` with
 # value 1. Columns of codes should be declared ``categorical``: 17297e88 may be meant as text, but is also a number.
 
-_NO_COLUMNS = Columns.of({}, Hashing())
+_NO_COLUMNS = Columns.of({}, Hashing(), Crosses())
 
 
 @dataclass(kw_only=True)
@@ -302,18 +304,12 @@ class CSV(ColumnFormat):
 
     Parameters
     ----------
-    numeric, categorical, dates : names
-        Columns declared as numbers, categories or dates.
-    missing : {"indicator", "ignore", "error", "as-is"}
-        How to treat missing cells: as ``column=?``, no feature, an error, or as words.
     numbered : bool
         Whether files have no header, so that columns are called c1, c2, …
     delimiter : {",", "\\t", ";", "|"} or None
         The delimiter. None: detect it from the first line of each file.
     labels, strict : bool
         Whether the label column must exist, and whether the weight column and ignored columns must exist.
-    columns : names
-        Feature columns that must exist.
 
     Examples
     --------
@@ -326,16 +322,11 @@ class CSV(ColumnFormat):
 
     """
 
-    ROLES = tuple(ROLES)
     takes_any_bytes = True  # cells may have bytes that are not UTF-8
-    numeric: Sequence[str] = ()
-    categorical: Sequence[str] = ()
-    dates: Sequence[str] = ()
     numbered: bool = False
     delimiter: str | None = ","
     labels: bool = True
     strict: bool = True
-    columns: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -412,7 +403,7 @@ class CSV(ColumnFormat):
             no_features = (LABEL, WEIGHT, IGNORED)
             require_columns(self.cross, [name for name, code in role_of.items() if code not in no_features])
         self._order = order
-        self._layout = Columns.of(role_of, self.hashing)
+        self._layout = Columns.of(role_of, self.hashing, self.crosses)
 
     def _no_column(self, role: str, name: str, order: list[str]) -> InvalidInputError:
         hint = near(name, order, "; ") or ("; name it with --label (label=…)" if role == "label" else "")
@@ -449,15 +440,17 @@ class CSV(ColumnFormat):
             if bytes(text).strip(b"\r\n"):
                 raise InvalidInputError("a CSV file must begin with a header, got rows before it")
             layout = _NO_COLUMNS
-        whole, out, features, state, (verdict, offset, where, end), met = self._read(text, layout)
+        whole, meaning, out, features, state, (verdict, offset, where, end), met = self._read(text, layout)
         error = None if verdict == FINE else (ParseError(offset, self._message(verdict, text, offset, where)), end)
-        ids = self._ids(text, out.starts[: state[ROWS]])
-        return self.finished(text, whole, out, features, state, self._order, error, ids, met)
+        ids = self._ids(text, out.ids[: state[ROWS]])
+        return self.finished(text, whole, meaning, out, features, state, self._order, error, ids, met)
 
     def _read(
         self, text: Text, layout: Columns
-    ) -> tuple[NDArray[np.uint8], Out, Features, NDArray[np.int64], tuple[int, int, int, int], list[Any] | None]:
-        """Run the parser; return the extended text, rows, features, state, verdict and labels.
+    ) -> tuple[
+        NDArray[np.uint8], Meaning, Out, Features, NDArray[np.int64], tuple[int, int, int, int], list[Any] | None
+    ]:
+        """Run the parser; return the extended text, constants, rows, features, state, verdict and labels.
 
         If classes grow, the parser stops at each new label. All pieces share the labels, so that most know all of them
         from the start.
@@ -467,16 +460,18 @@ class CSV(ColumnFormat):
         # a row needs a delimiter per cell; a bad row may follow the last one
         rows = (len(text) + 1) // max(len(layout.roles), 2) + 1
         texts = (rows + 1) * int(np.count_nonzero(layout.roles == TEXT))
-        out, features = Out.empty(rows), room_for_features(self.hashing.kind, most, texts, self.needs_names)
-        whole, meaning, state = self.begin_text(text, len(text))
+        id_column = -1 if self.id is None or not self._order else self._order.index(self.id)
+        out = Out.empty(rows, id_column >= 0)
+        whole, meaning, features, state = self.begin_text(text, len(text), most, texts)
         seen = list(self._met) if self.grow_classes else None
         labels = self._labels if seen is None else Labels.of(seen, exact=True)
         while True:
-            result = parse(whole, len(text), ord(self.between), layout, labels, meaning, out, features, state)
+            how = ord(self.between), id_column, layout, labels, meaning
+            result = parse(whole, len(text), *how, out, features, state)
             verdict, offset, where, end = map(int, result)
             label = self._label_at(text, offset) if seen is not None and verdict == BAD_LABEL else None
             if seen is None or label is None or label in seen:
-                return whole, out, features, state, (verdict, offset, where, end), seen
+                return whole, meaning, out, features, state, (verdict, offset, where, end), seen
             seen.append(label)
             if label not in self._met:
                 self._met.append(label)
@@ -493,17 +488,15 @@ class CSV(ColumnFormat):
         """Return positions of labels up to the first bad row, all labels, bytes used, and whether a row was bad."""
         layout = self._layout or _NO_COLUMNS
         alone = layout._replace(roles=np.where(layout.roles == LABEL, LABEL, IGNORED))
-        _, out, _, state, (verdict, _, _, end), labels = self._read(text, alone)
+        _, _, out, _, state, (verdict, _, _, end), labels = self._read(text, alone)
         return out.labels[: state[ROWS]], labels or [], end, verdict != FINE
 
-    def _ids(self, text: Text, starts: NDArray[np.int64]) -> list[str] | None:
-        """Return the ids of rows."""
+    def _ids(self, text: Text, cells: NDArray[np.int64]) -> list[str] | None:
+        """Return the ids of rows from their cells."""
         if self.id is None or not self._order:
             return None
-        spans, text = np.empty((len(starts), 3), np.int64), plain(text)
-        find_cells(text, starts, ord(self.between), self._order.index(self.id), spans)
-        ids = texts_at(text, spans[:, 0], spans[:, 1])
-        for k in np.flatnonzero(spans[:, 2]).tolist():
+        ids = texts_at(plain(text), np.ascontiguousarray(cells[:, :2]))
+        for k in np.flatnonzero(cells[:, 2]).tolist():
             ids[k] = ids[k].replace('""', '"')
         return ids
 

@@ -1,41 +1,46 @@
 """The common parts of formats with hashed features: settings, tokenized text, and rows made from a parser's output."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Spelled
 from thinstream.data.cells import (
+    ALL,
     BAD_CATEGORY,
     BAD_DATE,
     BAD_LABEL,
     BAD_NUMBER,
     BAD_TEXT,
     BAD_WEIGHT,
+    CODES,
     CONSTANTS,
     CONSTANTS_TEXT,
+    CROSSED,
     FILL,
     HEADS,
     INFINITE,
     LIMIT,
-    NNZ,
+    NAMED,
+    NEW,
+    NO_NAMES,
     NO_VALUE,
-    PARTS,
+    ROLES,
     ROWS,
     STATE,
     TEXTS,
     Features,
     Meaning,
     Out,
+    heads_of,
 )
 from thinstream.data.crosses import MOST, Crosses, Members, cross_rows
 from thinstream.data.options import MARK, MISSING, OPTIONS, Cross, Options, Range, as_range, names_of
 from thinstream.data.text.characters import WIDE
-from thinstream.data.text.hashing import Hashing, encode_names
+from thinstream.data.text.hashing import Hashing
 from thinstream.data.text.protocol import LineFormat, Named, NameTable, Parsed, ParseError, Text
 from thinstream.data.text.sorting import tidy_named_rows
 from thinstream.data.text.tokens import Runs, Spliced, Wording, run_features
@@ -46,16 +51,20 @@ from thinstream.jit import compiled
 BYTE_ORDER = b"\xef\xbb\xbf"  # some editors write it at the start of a file
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # the byte order marks of UTF-16
 #: Bytes parsed at a time if features are crossed or n-grams are made.
-PIECE = 1 << 18
+PIECE = 1 << 20
 Class = str | float | bool
 
 #: Advice on labels that are strings, for messages.
 TEXT_LABELS = "for other labels, pass --classes or --grow-classes"
 
 
-#: Returns the names of the features at some positions, or of all features.
-NamesAt = Callable[[Any], Spelled]
-ALL = slice(None)
+class NamedFeatures(NamedTuple):
+    """The features whose names are needed, in order."""
+
+    positions: NDArray[np.int64]  # among the features of all rows
+    names: Spelled
+    slots: NDArray[np.uint64]  # the names in crosses that they match, as bits
+    turned: NDArray[np.bool_]  # whether their signs are turned
 
 
 class Raw(NamedTuple):
@@ -70,19 +79,18 @@ class Raw(NamedTuple):
     ends: NDArray[np.int64]  # offset at which the next record may start
 
     @classmethod
-    def empty(cls, most: int, index_dtype: Any = np.int32, rows: int | None = None) -> Self:
-        """Allocate N features with indices of this dtype, and rows: as many, unless a number is given."""
-        dtypes = (np.float64, np.float64, np.int64, index_dtype, np.float64, np.int64, np.int64)
-        per_row = most if rows is None else rows
-        sizes = (per_row, per_row, per_row, most, most, per_row, per_row)
-        return cls._make(np.empty(size + 1, dtype) for size, dtype in zip(sizes, dtypes, strict=True))
-
-    def first(self, rows: int, weighted: bool) -> "Raw":
+    def of(cls, out: Out, features: Features, rows: int, weighted: bool) -> Self:
         """Return the rows that a parser has filled in."""
-        nnz = int(self.indptr[rows])
-        sizes = (rows, rows, rows + 1, nnz, nnz, rows, rows)
-        filled = Raw._make(array[:size] for array, size in zip(self, sizes, strict=True) if array is not None)
-        return filled if weighted else filled._replace(weights=None)
+        nnz = int(out.indptr[rows])
+        return cls(
+            out.labels[:rows],
+            out.weights[:rows] if weighted else None,
+            out.indptr[: rows + 1],
+            features.indices[:nnz],
+            features.values[:nnz],
+            out.starts[:rows],
+            out.ends[:rows],
+        )
 
 
 @dataclass
@@ -146,37 +154,48 @@ class HashedFormat(LineFormat):
         return self.crosses.remarks()
 
     @property
-    def needs_names(self) -> bool:
-        """Whether names of features are needed: for a table of names, for crosses, or because they travel with rows."""
-        return self.wanted is not None or bool(self.cross) or self.hashing.spells
+    def named(self) -> int:
+        """The features whose names are needed, see `thinstream.data.cells`."""
+        if self.hashing.spells:  # they travel with rows
+            return ALL
+        return NEW if self.wanted is not None else CROSSED if self.cross else NO_NAMES
+
+    def begin(self, features: int, texts: int = 0, columns: int = 5) -> tuple[Meaning, Features]:
+        """Allocate N features and texts, and names of this many columns."""
+        named, seen = self.named, None
+        if named == NEW and self.names is not None:
+            seen = self.names.seen(self.hashing.mask + 1)
+            named = ALL if seen is None else NEW
+        room = Features(
+            np.empty(features + 1, self.hashing.kind),
+            np.empty(features + 1),
+            np.empty((0 if named == NO_NAMES else features + 1, columns), np.int32),
+            np.empty(0, np.uint8) if seen is None else seen,
+            np.empty((texts, 4), np.int64),
+        )
+        return Meaning.of(self.hashing, LARGEST[self.dtype], named), room
 
     def parsed(
         self,
         text: Text,
         raw: Raw,
         error: tuple[ParseError, int] | None,
-        names: NamesAt | None = None,
-        slots: NDArray[np.uint64] | None = None,
-        unsigned: NDArray[np.float64] | None = None,
+        named: NamedFeatures | None = None,
         tags: list[str] | None = None,
         met: list[Any] | None = None,
     ) -> Parsed:
-        """Return the rows, crossed and cleaned; ``error`` comes with the end of its record.
-
-        ``names`` returns the names of features. Crosses also need ``slots`` and ``unsigned`` values.
-        """
-        parts = None
+        """Return the rows, crossed and cleaned; ``error`` comes with the end of its record."""
+        taken, dtype, wanted = len(text), self.dtype, self.wanted if named is not None else None
+        parts = np.empty((0, 1), np.int64) if named is None else np.arange(len(named.positions)).reshape(-1, 1)
+        travel = named.names if named is not None and self.hashing.spells and not self.crosses else None
         if self.crosses:
-            assert names is not None
-            assert slots is not None
-            assert unsigned is not None
-            spelled = names(ALL)
-            names = spelled.at
-            raw, error, parts = self._crossed(raw, Members(raw.indptr, slots, *spelled, unsigned), error)
-        taken, before, dtype, wanted = len(text), raw.indptr.copy(), self.dtype, self.wanted
-        # copied if names need the original indices, or if a small view would keep a large array in memory
-        own = raw.indices if wanted is None and raw.indices.base is None else raw.indices.copy()
-        travel = names(ALL) if names is not None and self.hashing.spells and not self.crosses else None
+            assert named is not None
+            raw, error, named, parts = self._crossed(raw, error, named, wanted is not None)
+        before, candidates = raw.indptr[:0], raw.indices[:0]
+        if wanted is not None and named is not None:
+            before, candidates = raw.indptr.copy(), raw.indices[named.positions]
+        # copied if a small view would keep a large array in memory
+        own = raw.indices if raw.indices.base is None else raw.indices.copy()
         tidy = tidy_named_rows(raw.indptr, own, raw.values, dtype, self.binary, travel)
         rows = tidy.rows
         if rows < len(raw.labels):
@@ -185,11 +204,11 @@ class HashedFormat(LineFormat):
             error = ParseError(int(raw.starts[rows]), message), int(raw.ends[rows])
         if error is not None:
             taken = error[1]
-        named = None
-        if wanted is not None and names is not None:
-            positions = wanted.wanted(raw.indices[: before[rows]])
-            rows_of = (np.searchsorted(before, positions, side="right") - 1).tolist()
-            named = Named(raw.indices[positions].tolist(), _readable(names, positions, parts), rows_of)
+        new = None
+        if wanted is not None and named is not None:
+            chosen = wanted.wanted(candidates[: np.searchsorted(named.positions, before[rows])])
+            rows_of = np.searchsorted(before, named.positions[chosen], side="right") - 1
+            new = Named(candidates[chosen].tolist(), _texts(named.names, parts[chosen]), rows_of.tolist())
         return Parsed(
             raw.labels[:rows],
             *tidy[1:6],
@@ -198,7 +217,7 @@ class HashedFormat(LineFormat):
             None if raw.weights is None else raw.weights[:rows],
             None if tags is None else tags[:rows],
             None if error is None else error[0],
-            named,
+            new,
             met,
             raw.starts[:rows],
             "" if error is None else self.id_of(text[int(raw.ends[rows - 1]) if rows else 0 : taken]),
@@ -210,12 +229,35 @@ class HashedFormat(LineFormat):
         return ""
 
     def _crossed(
-        self, raw: Raw, members: Members, error: tuple[ParseError, int] | None
-    ) -> tuple[Raw, tuple[ParseError, int] | None, NDArray[np.int64]]:
-        """Return the rows with their crosses, an error after them, and the parts of features if names are collected."""
-        plain = raw.indptr, raw.indices, raw.values
-        crossed = cross_rows(self.crosses, plain, members, self.wanted is not None)
-        rows = len(crossed.indptr) - 1
+        self, raw: Raw, error: tuple[ParseError, int] | None, named: NamedFeatures, collected: bool
+    ) -> tuple[Raw, tuple[ParseError, int] | None, NamedFeatures, NDArray[np.int64]]:
+        """Return the rows with their crosses, an error after them, named features, and the names that each consists of.
+
+        Crosses are among the named features only if names are ``collected``.
+        """
+        chosen, members = np.flatnonzero(named.slots), named
+        if len(chosen) < len(named.slots):
+            parts_of = named.positions[chosen], named.names.at(chosen), named.slots[chosen], named.turned[chosen]
+            members = NamedFeatures(*parts_of)
+        values = raw.values[members.positions]
+        if self.hashing.signed:
+            values = np.where(members.turned, -values, values)
+        begins = np.searchsorted(members.positions, raw.indptr)
+        members_of_rows = Members(begins, members.slots, *members.names, values)
+        crossed = cross_rows(self.crosses, (raw.indptr, raw.indices, raw.values), members_of_rows, collected)
+        rows, parts = len(crossed.indptr) - 1, np.empty((0, 1), np.int64)
+        if collected:
+            made = np.flatnonzero(crossed.parts[:, 0] >= 0)
+            plain = np.arange(np.searchsorted(named.positions, raw.indptr[rows]))
+            rows_of = np.searchsorted(raw.indptr, named.positions[plain], side="right") - 1
+            shifted = named.positions[plain] + (crossed.indptr - raw.indptr[: rows + 1])[rows_of]
+            parts = np.full((len(plain) + len(made), self.crosses.widest), -1)
+            parts[: len(plain), 0] = plain
+            numbers = crossed.parts[made]
+            parts[len(plain) :] = np.where(numbers >= 0, np.append(chosen, -1)[numbers], -1)
+            positions = np.concatenate([shifted, made])
+            order = np.argsort(positions, kind="stable")
+            named, parts = named._replace(positions=positions[order]), parts[order]
         if rows < len(raw.labels):
             message = f"a row may have at most {MOST:,} crosses, got more; cross columns with fewer features"
             error = ParseError(int(raw.starts[rows]), message), int(raw.ends[rows])
@@ -228,54 +270,42 @@ class HashedFormat(LineFormat):
             raw.starts[:rows],
             raw.ends[:rows],
         )
-        return raw, error, crossed.parts
+        return raw, error, named, parts
 
 
-def _readable(names: NamesAt, positions: NDArray[np.int64], parts: NDArray[np.int64] | None) -> list[str]:
+def _texts(names: Spelled, parts: NDArray[np.int64]) -> list[str]:
     """Return the names of features; the name of a cross joins those of its parts."""
-    if parts is None:
-        return names(positions).texts()
-    chosen = parts[positions]
-    texts = iter(names(chosen[chosen >= 0]).texts())
-    return [MARK.join(next(texts) for _ in range(count)) for count in np.sum(chosen >= 0, axis=1).tolist()]
-
-
-@lru_cache(64)
-def _heads_of(names: tuple[str, ...], dates: frozenset[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[str]]:
-    """Return the heads of names that columns may have, their ends, and the column that crosses use for each."""
-    heads, columns = list[str](), list[str]()
-    for name in names:
-        parts = [f"{name}.{part}" for part in PARTS] if name in dates else [""] * len(PARTS)
-        heads += [name, f"{name}=", *(f"{part}=" if part else "" for part in parts)]
-        columns += [name, name, *parts]
-    text, ends = encode_names(heads)
-    return np.frombuffer(bytearray(text), np.uint8), np.concatenate([[0], ends]).astype(np.int64), columns
+    used = parts >= 0
+    texts = names.at(parts[used]).texts()
+    if parts.shape[1] == 1:
+        return texts
+    rest = iter(texts)
+    return [MARK.join(next(rest) for _ in range(count)) for count in np.sum(used, axis=1).tolist()]
 
 
 @compiled("thinstream.data.cells")
-def _spell(spans: Any, ends: Any, behind: Any, out: Any) -> None:
-    """Fill in the spans of names; their heads come after the text."""
-    for k in range(len(spans)):
-        head = spans[k, 0]
-        low, high = behind + ends[head], behind + ends[head + 1]
-        if head % HEADS == 0:
-            out[k, 0], out[k, 1], out[k, 2], out[k, 3] = low, low, low, high
-        else:
-            out[k, 0], out[k, 1], out[k, 2], out[k, 3] = low, high, spans[k, 1], spans[k, 2]
+def _spell(text: Any, names: Any, ends: Any, out: Any, fill: Any, spans: Any) -> None:
+    """Copy the names of features to the end of their heads, and fill in their spans."""
+    for k in range(len(names)):
+        head = names[k, 2]
+        low, high = ends[head], ends[head + 1]
+        if head % HEADS == 0:  # the name of a number has no head
+            spans[k, 0], spans[k, 1], spans[k, 2], spans[k, 3] = low, low, low, high
+            continue
+        spans[k, 0], spans[k, 1], spans[k, 2] = low, high, fill
+        for i in range(names[k, 3], names[k, 4]):
+            out[fill] = text[i]
+            fill += 1
+        spans[k, 3] = fill
 
 
-def _spelled(
-    spans: NDArray[np.int32],
-    whole: NDArray[np.uint8],
-    heads: NDArray[np.uint8],
-    ends: NDArray[np.int64],
-    positions: Any,
-) -> Spelled:
-    """Return the names of the features at some positions; their heads are those of columns."""
-    chosen = np.ascontiguousarray(spans[positions])
-    names = Spelled(np.concatenate([whole, heads]), np.empty((len(chosen), 4), np.int32))
-    _spell(chosen, ends, len(whole), names.spans)
-    return names
+def _spelled(names: NDArray[np.int32], text: NDArray[np.uint8], heads: NDArray[np.uint8], ends: Any) -> Spelled:
+    """Return the names of features; their heads are those of columns."""
+    size = int(np.sum(names[:, 4] - names[:, 3], dtype=np.int64))
+    packed, spans = np.empty(len(heads) + size, np.uint8), np.empty((len(names), 4), np.int32)
+    packed[: len(heads)] = heads
+    _spell(text, names, ends, packed, len(heads), spans)
+    return Spelled(packed, spans)
 
 
 @dataclass(kw_only=True)
@@ -285,19 +315,21 @@ class ColumnFormat(HashedFormat):
     Parameters
     ----------
     label : str or None
-        Column of the label: a number (above 0 is positive) or one of ``classes``. An empty cell is no label. None:
-        there are no labels.
+        Column of the label: a number (above 0 is positive) or one of ``classes``. A label may be missing (an empty
+        cell). None: there are no labels.
     weight : str or None
         Column of the weight: a number ≥ 0, or 1 if empty.
-    text, ignore : names
-        Text columns, and columns to ignore.
+    text, numeric, categorical, dates, ignore : names
+        Columns declared as text, numbers, categories or dates, and columns to ignore.
+    columns : names
+        Columns that must exist. In JSON Lines and dicts, a record without one of them has a missing cell.
     classes : (negative, positive), more labels, or None
         The labels.
     grow_classes : bool
         Whether any label is allowed. `Parsed.met` has the distinct labels.
     missing : {"indicator", "ignore", "error", "as-is"}
         How to treat missing cells, see `Options`.
-    found : names or None
+    inferred : names or None
         Names of the inferred options, for messages.
     ngrams, chars, lower, stop
         How text is tokenized, see `Wording`.
@@ -306,15 +338,18 @@ class ColumnFormat(HashedFormat):
 
     """
 
-    ROLES: ClassVar[tuple[str, ...]] = ("label", "weight", "text", "ignore")
     label: str | None = "label"
     weight: str | None = None
     text: Sequence[str] = ()
+    numeric: Sequence[str] = ()
+    categorical: Sequence[str] = ()
+    dates: Sequence[str] = ()
     ignore: Sequence[str] = ()
+    columns: Sequence[str] = ()
     classes: tuple[Class, ...] | None = None
     grow_classes: bool = False
     missing: str = "as-is"
-    found: Sequence[str] | None = None
+    inferred: Sequence[str] | None = None
     ngrams: Range | None = None
     chars: Range | None = None
     lower: bool = True
@@ -331,19 +366,23 @@ class ColumnFormat(HashedFormat):
         """The most bytes to parse at a time, if that must be few: n-grams may need much more memory than text."""
         return PIECE if self.chars or self.ngrams else super().piece
 
-    def begin_text(self, text: Text, more: int) -> tuple[NDArray[np.uint8], Meaning, NDArray[np.int64]]:
-        """Return a copy of the text with constants and free space, constants for cells, and a parser's state."""
+    def begin_text(
+        self, text: Text, more: int, features: int, texts: int
+    ) -> tuple[NDArray[np.uint8], Meaning, Features, NDArray[np.int64]]:
+        """Return a copy of the text with constants and free space, constants for cells, N features, and a state."""
         size, state = len(text), np.zeros(STATE, np.int64)
+        meaning, room = self.begin(features, texts)
         whole = np.empty(size + len(CONSTANTS) + more + WIDE, np.uint8)
         whole[:size] = text
         whole[size : size + len(CONSTANTS)] = CONSTANTS_TEXT
         state[FILL] = size + len(CONSTANTS)
-        return whole, Meaning.of(self.hashing, LARGEST[self.dtype], self.missing, size), state
+        return whole, meaning._replace(missing=CODES[self.missing], constants=size), room, state
 
     def finished(
         self,
         text: Text,
         whole: NDArray[np.uint8],
+        meaning: Meaning,
         out: Out,
         features: Features,
         state: NDArray[np.int64],
@@ -353,42 +392,31 @@ class ColumnFormat(HashedFormat):
         met: list[Any] | None = None,
     ) -> Parsed:
         """Return the rows that a parser has filled in; ``names`` are those of the columns."""
-        rows, nnz, count = (int(state[k]) for k in (ROWS, NNZ, TEXTS))
-        raw = Raw(
-            out.labels[:rows],
-            None if self.weight is None else out.weights[:rows],
-            out.indptr[: rows + 1],
-            features.indices[:nnz],
-            features.values[:nnz],
-            out.starts[:rows],
-            out.ends[:rows],
-        )
-        spell, slots, unsigned = None, None, None
-        if len(features.spans):
-            spans = features.spans[:nnz]
-            heads, ends, columns = _heads_of(tuple(names), frozenset(self.roles.get("dates", ())))
-            spell = partial(_spelled, spans, whole, heads, ends)
-            if self.crosses:
-                slots = self.crosses.slots_of(columns)[spans[:, 0]]
-                unsigned = np.where(spans[:, 3] != 0, -raw.values, raw.values) if self.hashing.signed else raw.values
+        rows, count = int(state[ROWS]), int(state[TEXTS])
+        raw, named = Raw.of(out, features, rows, self.weight is not None), None
+        if meaning.named != NO_NAMES:
+            filled = features.names[: state[NAMED]]
+            heads, ends, columns = heads_of(tuple(names), frozenset(self.dates))
+            slots = self.crosses.slots_of(columns)[filled[:, 2]]
+            positions, turned = filled[:, 0].astype(np.int64), filled[:, 1] != 0
+            named = NamedFeatures(positions, _spelled(filled, whole, heads, ends), slots, turned)
         if count:
-            texts, numbers = [*self.text], np.zeros(len(names), np.int64)
-            numbers[[k for k, name in enumerate(names) if name in texts]] = 1
-            texts = [name for name in names if name in texts]
-            numbers = np.cumsum(numbers) - 1
+            texts = [name for name in names if name in self.text]
+            numbers = np.cumsum([name in self.text for name in names]) - 1
             positions, columns_of, begins, stops = np.ascontiguousarray(features.runs[:count].T)
-            runs = Runs(positions, numbers[columns_of], begins, stops)
-            tokens = run_features(whole, runs, texts, self.wording, self.hashing, spell is not None)
-            spliced = Spliced(raw.indices, raw.values, runs, tokens)
+            runs, slots = Runs(positions, numbers[columns_of], begins, stops), self.crosses.slots_of(texts)
+            tokens = run_features(whole, runs, texts, self.wording, self.hashing, meaning, features.seen, slots != 0)
+            spliced = Spliced(raw.indices, raw.values, positions, tokens)
             raw = raw._replace(
                 indptr=spliced.indptr(raw.indptr, out.upto[: rows + 1]), indices=spliced.indices, values=spliced.values
             )
-            if spell is not None and tokens.names is not None:
-                spell = partial(spliced.names, spell, tokens.names)
-            if slots is not None and unsigned is not None:
-                slots = spliced.inserted(slots, self.crosses.slots_of(texts)[runs.columns])
-                unsigned = spliced.inserted(unsigned, np.ones(count))
-        return self.parsed(text, raw, error, spell, slots, unsigned, tags, met)
+            if named is not None:
+                order, positions = spliced.merged(named.positions, tokens)
+                text_of = np.searchsorted(spliced.before, tokens.named, side="right") - 1
+                slots = np.concatenate([named.slots, slots[runs.columns[text_of]]])[order]
+                turned = np.concatenate([named.turned, tokens.values[tokens.named] < 0])[order]
+                named = NamedFeatures(positions, Spelled.joined([named.names, tokens.names]).at(order), slots, turned)
+        return self.parsed(text, raw, error, named, tags, met)
 
     def problem(self, verdict: int, name: str, value: str) -> str:
         """Describe what is wrong with a cell, what is allowed, and what was given."""
@@ -412,13 +440,13 @@ class ColumnFormat(HashedFormat):
     @property
     def how_classes_are_known(self) -> str:
         """An addition to messages on labels that are not classes."""
-        inferred = "classes" in (self.found or ())
+        inferred = "classes" in (self.inferred or ())
         return " (inferred; pass --classes to name all, or --grow-classes to allow any)" if inferred else ""
 
     @property
     def roles(self) -> dict[str, Any]:
         """The columns of each role."""
-        return {role: getattr(self, role) for role in self.ROLES}
+        return {role: getattr(self, role) for role in ROLES}
 
     def __post_init__(self) -> None:
         super().__post_init__()

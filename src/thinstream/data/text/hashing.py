@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.batch import Spelled
 from thinstream.data.options import BITS, MOST_BITS, Options
 from thinstream.data.text.characters import load_four
 from thinstream.errors import InvalidParameterError
@@ -260,7 +259,10 @@ def hashed(
 
 @dataclass(frozen=True)
 class Numbering:
-    """The hasher of `ArrowFiles` and `from_memory`: ``column=category`` is a category, any other name a number.
+    """The hasher of `ArrowFiles` and `from_memory`.
+
+    A name is that of a number, or ``column=category``. It is split at the first equals sign. If the name of a column
+    has one, pass pairs: (column, category), or (column, None) for a number.
 
     Examples
     --------
@@ -269,6 +271,8 @@ class Numbering:
     array([165201,  80504], dtype=int32)
     >>> Hashing(bits=18).index("age"), Hashing(bits=18).index("Oslo", "city=")
     (165201, 80504)
+    >>> numbers([("city", "Oslo"), ("a=b", None)]).tolist() == [80504, Hashing(bits=18).index("a=b")]
+    True
 
     """
 
@@ -286,27 +290,18 @@ class Numbering:
     def as_dict(self) -> dict[str, Any]:
         return self.hashing.as_dict()
 
-    def spelled(self, names: Sequence[str]) -> Spelled:
-        """Return the names in the form in which they travel with rows."""
-        parts = [name.partition("=") for name in names]
-        return Spelled.of((head + mark, tail) if mark else ("", head) for head, mark, tail in parts)
-
-    def of_categories(self, column: str, categories: Sequence[str]) -> NDArray[Any]:
-        """Return the indices of ``column=category`` without creating these names."""
-        if "=" in column:
-            return self([f"{column}={category}" for category in categories])
-        seeds = np.full(len(categories), self.hashing.namespace(f"{column}="), np.uint64)
-        signs = np.ones(len(categories))
-        numbers = hashed(*encode_names([*categories]), seeds, signs, self.hashing)
-        return np.where(signs < 0, ~numbers, numbers)
-
-    def __call__(self, names: Sequence[str], /) -> NDArray[Any]:
+    def __call__(self, names: Sequence[str | tuple[str, str | None]], /) -> NDArray[Any]:
         """Return the index of each name; ``~index`` if the sign of the feature is turned."""
-        parts = [name.partition("=") for name in names]
-        spaces = [head + mark if mark else "" for head, mark, _ in parts]
-        seeds = np.array([self.hashing.namespace(space) for space in spaces], dtype=np.uint64)
+        parts = [_parts_of(name) for name in names]
+        seeds = np.array([self.hashing.namespace(space) for space, _ in parts], dtype=np.uint64)
         signs = np.ones(len(parts))
-        numbers = hashed(
-            *encode_names([tail if mark else head for head, mark, tail in parts]), seeds, signs, self.hashing
-        )
+        numbers = hashed(*encode_names([name for _, name in parts]), seeds, signs, self.hashing)
         return np.where(signs < 0, ~numbers, numbers)
+
+
+def _parts_of(name: str | tuple[str, str | None]) -> tuple[str, str]:
+    """Return the namespace and the name within it."""
+    if isinstance(name, str):
+        column, mark, category = name.partition("=")
+        return (column + mark, category) if mark else ("", column)
+    return ("", name[0]) if name[1] is None else (f"{name[0]}=", name[1])

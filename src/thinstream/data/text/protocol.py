@@ -17,7 +17,7 @@ from thinstream.jit import compiled, scalar
 
 
 class Named(NamedTuple):
-    """Features and their names, in the order of the text."""
+    """Different features and their names, in the order of the text."""
 
     indices: list[int]
     names: list[str]
@@ -35,6 +35,9 @@ def readable(namespace: str, name: str) -> str:
 
 #: The initial size of a hash table.
 _FEWEST = 1 << 10
+#: The most indices for which there is an array with a bit for each.
+_WIDEST = 1 << 24
+_NO_BITS = np.empty(0, np.uint8)
 
 
 @scalar
@@ -48,9 +51,11 @@ def _entry(table: Any, number: Any) -> Any:
 
 
 @compiled()
-def _insert(numbers: Any, table: Any) -> None:
+def _insert(numbers: Any, table: Any, bits: Any) -> None:
     for number in numbers:
         table[_entry(table, number)] = number + 1
+        if len(bits) > 0:
+            bits[number >> 3] |= np.uint8(1) << np.uint8(number & 7)
 
 
 @compiled()
@@ -80,7 +85,7 @@ class NameTable(dict[int, str]):
     Examples
     --------
     >>> names = NameTable(limit=2)
-    >>> names.add(Named([7, 3, 7, 5], ["a", "b", "c", "d"]))
+    >>> names.add(Named([7, 3, 5], ["a", "b", "d"]))
     >>> names[7], names[3], names.get(5), names.full
     ('a', 'b', None, True)
 
@@ -93,6 +98,7 @@ class NameTable(dict[int, str]):
         self.limit, self.rows = limit, rows  # names are collected from the first rows; None: from all
         self._past = False  # whether these rows have been read
         self._numbers = np.zeros(_FEWEST, np.int64)  # a hash table of index + 1, for compiled code
+        self._bits = _NO_BITS  # a bit for each index; empty until it is needed
 
     @classmethod
     def of(cls, options: Options) -> "NameTable | None":
@@ -105,14 +111,25 @@ class NameTable(dict[int, str]):
         self._past = left is not None and left <= 0
         if named is None:
             return
-        before, last = len(self), len(named.indices) if left is None else bisect_left(named.rows, left)
-        for index, name in zip(named.indices[:last], named.names[:last], strict=True):
-            if len(self) >= self.limit:
-                break
-            self.setdefault(index, name)
+        last = len(named.indices) if left is None else bisect_left(named.rows, left)
+        pairs = zip(named.indices[:last], named.names[:last], strict=True)
+        new = {index: name for index, name in pairs if index not in self}
+        if len(self) + len(new) > self.limit:
+            new = dict(islice(new.items(), self.limit - len(self)))
+        self.update(new)
         if 2 * len(self) > len(self._numbers):
-            before, self._numbers = 0, np.zeros(4 << len(self).bit_length(), np.int64)
-        _insert(np.fromiter(islice(self, before, None), np.int64, len(self) - before), self._numbers)
+            new, self._numbers = self, np.zeros(4 << len(self).bit_length(), np.int64)
+        _insert(np.fromiter(new, np.int64, len(new)), self._numbers, self._bits)
+
+    def seen(self, width: int) -> NDArray[np.uint8] | None:
+        """Return a new array with a bit for each index below ``width``, 1 if it has a name; None if it is too wide."""
+        if width > _WIDEST:
+            return None
+        if not len(self._bits):
+            bits, numbers = np.zeros((width + 7) // 8, np.uint8), np.array([*self], np.int64)
+            np.bitwise_or.at(bits, numbers >> 3, np.uint8(1) << (numbers & 7).astype(np.uint8))
+            self._bits = bits
+        return self._bits.copy()
 
     def wanted(self, indices: NDArray[Any]) -> NDArray[np.int64]:
         """Return the positions at which an index without a name occurs first; none if there is no room."""
@@ -122,7 +139,7 @@ class NameTable(dict[int, str]):
         count, end = _first_positions(indices, 0, self._numbers, seen, positions, 0)
         while end < len(indices):
             seen = np.zeros(8 * len(seen), np.int64)
-            _insert(indices[positions[:count]].astype(np.int64), seen)
+            _insert(indices[positions[:count]].astype(np.int64), seen, _NO_BITS)
             count, end = _first_positions(indices, end, self._numbers, seen, positions, count)
         return positions[:count]
 

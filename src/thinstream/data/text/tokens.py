@@ -10,7 +10,7 @@ tokenizes the texts, and `Spliced` inserts their features. Python tokenizes text
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Spelled
+from thinstream.data.cells import NO_NAMES, Meaning, is_needed
 from thinstream.data.options import Range, require_few
 from thinstream.data.text.characters import (
     BITS,
@@ -116,6 +117,16 @@ Feature = tuple[str, str, float]
 Integers = NDArray[np.int64]
 
 
+class _Out(NamedTuple):
+    """Arrays for the features of texts."""
+
+    indices: NDArray[Any]
+    values: NDArray[np.float64]
+    named: Integers  # features whose names are needed
+    spans: NDArray[np.int32]  # of these names
+    seen: NDArray[np.uint8]  # see `thinstream.data.cells.Features`
+
+
 class _How(NamedTuple):
     """A `Wording` for compiled code."""
 
@@ -144,7 +155,8 @@ class RunFeatures(NamedTuple):
     counts: Integers  # number of features of each text
     indices: NDArray[Any]
     values: NDArray[np.float64]
-    names: Spelled | None  # if names are needed
+    named: Integers  # features whose names are needed
+    names: Spelled
 
 
 @scalar
@@ -189,11 +201,11 @@ def _is_left_out(bag: Any, start: Any, stop: Any, how: Any) -> Any:
     return False
 
 
-@compiled(*(f"thinstream.data.text.{name}" for name in ("hashing", "characters")))
+@compiled(*(f"thinstream.data.{name}" for name in ("cells", "text.hashing", "text.characters")))
 def _tokenize(
-    text: Any, runs: Any, seeds: Any, how: Any, mask: Any, signed: Any, counts: Any, out: Any, bag: Any, heads: Any
+    text: Any, runs: Any, seeds: Any, how: Any, meaning: Any, counts: Any, out: Any, bag: Any, heads: Any, crossed: Any
 ) -> Any:
-    """Tokenize all texts; return the number of features and of bytes used in the bag.
+    """Tokenize all texts; return the numbers of features and of names, and of bytes used in the bag.
 
     Counts are −1 for texts that Python must read. Names, if needed, stay in the bag after the ``heads`` of columns.
     """
@@ -201,16 +213,17 @@ def _tokenize(
     for k in range(len(counts)):
         longest = max(longest, runs.stops[k] - runs.starts[k])
     begins = np.empty(longest + 2, np.int64)
-    (indices, values, spans), letters, quick = out, how.letters, how.quick
-    nnz, named = 0, len(heads) > 0
-    kept = np.int64(heads[-1, 1, 1]) if named else np.int64(0)
+    (indices, values, named, spans, seen), letters, quick = out, how.letters, how.quick
+    nnz, names, mask, signed, is_named = 0, 0, meaning.mask, meaning.signed, meaning.named != NO_NAMES
+    kept = np.int64(heads[-1, 1, 1]) if is_named else np.int64(0)
     for k in range(len(counts)):
         counts[k] = -1
         if runs.columns[k] < 0:
             continue
-        first, fine, (low, high) = nnz, True, how.words
+        first, first_name, fine, (low, high) = nnz, names, True, how.words
         i, stop, fill, begin, words = runs.starts[k], runs.stops[k], kept, kept, 0
-        seed = seeds[runs.columns[k], 0]
+        column = runs.columns[k]
+        seed = seeds[column, 0]
         while high > 0:
             i, fill = _copied(text, i, stop, quick, how.lower, bag, fill)
             size = 1
@@ -231,10 +244,12 @@ def _tokenize(
                     words += 1
                     for n in range(low, min(high, words) + 1):
                         code = murmur(bag, begins[words - n], fill, seed)
-                        indices[nnz] = np.int64(code & np.uint64(mask))
-                        values[nnz] = signed_by(code, signed, 1.0)
-                        if named:
-                            _span(spans, nnz, heads, runs.columns[k], 0, begins[words - n], fill)
+                        index = np.int64(code & mask)
+                        indices[nnz], values[nnz] = index, signed_by(code, signed, 1.0)
+                        if is_named and is_needed(meaning.named, crossed[column], seen, index):
+                            named[names] = nnz
+                            _span(spans, names, heads, column, 0, begins[words - n], fill)
+                            names += 1
                         nnz += 1
                     bag[fill] = _BLANK
                     fill += 1
@@ -242,9 +257,9 @@ def _tokenize(
             if i >= stop:
                 break
             i += size
-        before = fill if named else np.int64(0)
+        before = fill if is_named else np.int64(0)
         i, fill, count, (low, high) = runs.starts[k], before, 0, how.chars
-        seed = seeds[runs.columns[k], 1]
+        seed = seeds[column, 1]
         while high > 0 and fine and i < stop:
             entry, size = _entry(text, i, stop, letters)
             if size == 0:
@@ -266,16 +281,18 @@ def _tokenize(
             for start in range(count):
                 for n in range(low, min(high, count - start) + 1):
                     code = murmur(bag, begins[start], begins[start + n], seed)
-                    indices[nnz] = np.int64(code & np.uint64(mask))
-                    values[nnz] = signed_by(code, signed, 1.0)
-                    if named:
-                        _span(spans, nnz, heads, runs.columns[k], 1, begins[start], begins[start + n])
+                    index = np.int64(code & mask)
+                    indices[nnz], values[nnz] = index, signed_by(code, signed, 1.0)
+                    if is_named and is_needed(meaning.named, crossed[column], seen, index):
+                        named[names] = nnz
+                        _span(spans, names, heads, column, 1, begins[start], begins[start + n])
+                        names += 1
                     nnz += 1
             counts[k] = nnz - first
-            kept = fill if named else kept
+            kept = fill if names > first_name else kept
         else:
-            nnz = first
-    return nnz, kept
+            nnz, names = first, first_name
+    return nnz, names, kept
 
 
 @scalar
@@ -283,22 +300,6 @@ def _span(spans: Any, k: Any, heads: Any, column: Any, head: Any, start: Any, st
     """Fill in the span of a name."""
     spans[k, 0], spans[k, 1] = heads[column, head, 0], heads[column, head, 1]
     spans[k, 2], spans[k, 3] = start, stop
-
-
-@compiled()
-def _insert_spans(among: Any, positions: Any, counts: Any, more: Any, behind: Any, out: Any) -> None:
-    """Insert spans at some positions into a list of spans; the text of the new ones starts ``behind`` bytes later."""
-    done, taken, at = 0, 0, 0
-    for k in range(len(positions) + 1):
-        last = positions[k] if k < len(positions) else len(among)
-        while done < last:
-            for part in range(4):
-                out[at, part] = among[done, part]
-            done, at = done + 1, at + 1
-        for _ in range(counts[k] if k < len(positions) else 0):
-            for part in range(4):
-                out[at, part] = more[taken, part] + behind
-            taken, at = taken + 1, at + 1
 
 
 @compiled()
@@ -313,20 +314,6 @@ def _insert(among: Any, positions: Any, counts: Any, more: Any, out: Any) -> Non
         for _ in range(counts[k] if k < len(positions) else 0):
             out[0][at], out[1][at] = more[0][taken], more[1][taken]
             taken, at = taken + 1, at + 1
-
-
-@compiled()
-def _insert_repeated(among: Any, positions: Any, counts: Any, more: Any, out: Any) -> None:
-    """Repeat each entry of ``more`` by its count, and insert the copies at its position."""
-    done, at = 0, 0
-    for k in range(len(positions) + 1):
-        last = positions[k] if k < len(positions) else len(among)
-        while done < last:
-            out[at] = among[done]
-            done, at = done + 1, at + 1
-        for _ in range(counts[k] if k < len(positions) else 0):
-            out[at] = more[k]
-            at += 1
 
 
 @lru_cache(64)
@@ -358,44 +345,51 @@ def run_features(
     columns: Sequence[str],
     wording: Wording,
     hashing: Hashing,
-    named: bool,
+    meaning: Meaning,
+    seen: NDArray[np.uint8],
+    crossed: NDArray[np.bool_],
 ) -> RunFeatures:
-    """Return the features of each text, with their names if ``named``."""
-    counts = np.empty(len(runs.positions), np.int64)
+    """Return the features of each text, with the names that are needed; see `thinstream.data.cells.Features`."""
+    counts, named = np.empty(len(runs.positions), np.int64), meaning.named != NO_NAMES
     room = most_features(wording, runs.stops - runs.starts)
     require_few(room // (1 if wording.chars else _ROOMY), "words or n-grams")
-    indices, values = np.empty(room, hashing.kind), np.empty(room)
-    spans = np.empty((room if named else 0, 4), np.int32)
+    names = room if named else 0
+    out = _Out(
+        np.empty(room, hashing.kind), np.empty(room), np.empty(names, np.int64), np.empty((names, 4), np.int32), seen
+    )
     # the lower case of a character may have three bytes instead of two
     sizes = 2 * (runs.stops - runs.starts) + 8
     most = 2 * int(sizes.sum()) if named else int(sizes.max(initial=0))
-    bag, heads = _with_heads(columns if named else (), most + WIDE)
+    bag, heads = _with_heads(columns, most + WIDE)
     seeds = np.array([[hashing.namespace(name), hashing.namespace(name + CHARS)] for name in columns], np.uint64)
-    how, mask = _compiled_form(wording), np.uint64(hashing.mask)
-    out = indices, values, spans
-    nnz, kept = _tokenize(text, runs, seeds.reshape(-1, 2), how, mask, hashing.signed, counts, out, bag, heads)
-    left, names = np.flatnonzero(counts < 0), Spelled(bag[:kept], spans[:nnz]) if named else None
+    how = _compiled_form(wording)
+    nnz, count, kept = _tokenize(text, runs, seeds.reshape(-1, 2), how, meaning, counts, out, bag, heads, crossed)
+    left, spelled = np.flatnonzero(counts < 0), Spelled(bag[:kept], out.spans[:count])
+    tokens = RunFeatures(counts, out.indices[:nnz], out.values[:nnz], out.named[:count], spelled)
     if not len(left):
-        return RunFeatures(counts, indices[:nnz], values[:nnz], names)
+        return tokens
     asked = [
         [(columns[runs.columns[k]] + end, word, 1.0) for end, word in wording.features(_text_of(text, runs, k))]
         for k in left.tolist()
     ]
     sizes = np.array([*map(len, asked)], np.int64)
-    tokens = [feature for features in asked for feature in features]
-    more = np.array([value for _, _, value in tokens], np.float64)
-    spaces = {space: hashing.namespace(space) for space in {space for space, _, _ in tokens}}
+    others = [feature for features in asked for feature in features]
+    values = np.array([value for _, _, value in others], np.float64)
+    spaces = {space: hashing.namespace(space) for space in {space for space, _, _ in others}}
     numbers = hashed(
-        *encode_names([name for _, name, _ in tokens]),
-        np.array([spaces[space] for space, _, _ in tokens], np.uint64),
-        more,
+        *encode_names([name for _, name, _ in others]),
+        np.array([spaces[space] for space, _, _ in others], np.uint64),
+        values,
         hashing,
     )
     before = np.concatenate([[0], np.cumsum(np.maximum(counts, 0))])[left]
     counts[left] = sizes
-    asked_names = Spelled.of((readable(space, ""), name) for space, name, _ in tokens) if named else None
-    both = _inserted((indices[:nnz], values[:nnz]), before, sizes, (numbers, more))
-    return RunFeatures(counts, *both, _inserted_names(names, before, sizes, asked_names))
+    names_of_others = Spelled.of((readable(space, ""), name) for space, name, _ in others if named)
+    more = RunFeatures(sizes, numbers, values, np.arange(len(names_of_others.spans)), names_of_others)
+    both = Spliced(tokens.indices, tokens.values, before, more)
+    order, positions = both.merged(tokens.named, more)
+    names_of_both = Spelled.joined([spelled, names_of_others]).at(order)
+    return RunFeatures(counts, both.indices, both.values, positions, names_of_both)
 
 
 def _text_of(text: NDArray[np.uint8], runs: Runs, k: int) -> str:
@@ -409,18 +403,6 @@ def _with_heads(columns: Sequence[str], more: int) -> tuple[NDArray[np.uint8], I
     bag[: len(text)] = np.frombuffer(text, np.uint8)
     starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
     return bag, np.stack([starts, ends], axis=1).reshape(-1, 2, 2).astype(np.int64)
-
-
-def _inserted_names(
-    among: Spelled | None, positions: Integers, counts: Integers, more: Spelled | None
-) -> Spelled | None:
-    if among is None or more is None:
-        return None
-    if not len(among.spans) or not len(more.spans):
-        return among if len(among.spans) else more
-    spans = np.empty((len(among.spans) + len(more.spans), 4), np.int32)
-    _insert_spans(among.spans, positions, counts, more.spans, len(among.text), spans)
-    return Spelled(np.concatenate([among.text, more.text]), spans)
 
 
 def _inserted(
@@ -438,39 +420,23 @@ def _inserted(
 
 
 class Spliced:
-    """Features of texts inserted among other features."""
+    """Features of texts inserted among other features; ``positions`` are the numbers of other features before them."""
 
-    def __init__(self, indices: NDArray[Any], values: NDArray[np.float64], runs: Runs, tokens: RunFeatures) -> None:
-        self.counts = tokens.counts
+    def __init__(
+        self, indices: NDArray[Any], values: NDArray[np.float64], positions: Integers, tokens: RunFeatures
+    ) -> None:
+        self.positions = positions
         self.before = np.concatenate([[0], np.cumsum(tokens.counts)])  # number of features of earlier texts
-        self.positions = runs.positions
-        self.indices, self.values = _inserted((indices, values), runs.positions, tokens.counts, tokens[1:3])
+        self.indices, self.values = _inserted((indices, values), positions, tokens.counts, tokens[1:3])
 
     def indptr(self, indptr: Integers, runs: Integers) -> Integers:
         """Return the new ends of rows, given the number of texts up to each end."""
         return np.asarray(indptr + self.before[runs])
 
-    def names(self, others: Callable[[Any], Spelled], of_texts: Spelled, positions: Any) -> Spelled:
-        """Return the names of the features at some positions; ``others`` returns those of other features."""
-        if isinstance(positions, slice):
-            names = _inserted_names(others(positions), self.positions, self.counts, of_texts)
-            assert names is not None
-            return names
-        run = (
-            np.searchsorted(self.positions + self.before[:-1], positions, side="right") - 1
-        )  # the last text that begins before
-        within = positions - (self.positions[run] + self.before[run])
-        is_text = (run >= 0) & (within < self.counts[run])
-        names_of_others = others(positions[~is_text] - self.before[run[~is_text] + 1])
-        spans = np.empty((len(positions), 4), np.int32)
-        spans[~is_text] = names_of_others.spans
-        spans[is_text] = of_texts.spans[self.before[run[is_text]] + within[is_text]] + np.int32(
-            len(names_of_others.text)
-        )
-        return Spelled(np.concatenate([names_of_others.text, of_texts.text]), spans)
-
-    def inserted(self, among: NDArray[Any], more: NDArray[Any]) -> NDArray[Any]:
-        """Return an array with an entry per other feature, with entries for the features of texts inserted."""
-        out = np.empty(len(self.indices), among.dtype)
-        _insert_repeated(among, self.positions, self.counts, more, out)
-        return out
+    def merged(self, others: Integers, tokens: RunFeatures) -> tuple[Integers, Integers]:
+        """Return the order of some other features followed by named features of texts, and their new positions."""
+        after = others + self.before[np.searchsorted(self.positions, others, side="right")]
+        texts = np.searchsorted(self.before, tokens.named, side="right") - 1
+        positions = np.concatenate([after, self.positions[texts] + tokens.named])
+        order = np.argsort(positions, kind="stable")
+        return order, positions[order]

@@ -6,16 +6,16 @@ A tag touches the bar or begins with a quote. All names are hashed, including th
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.batch import Spelled, plain, texts_at
-from thinstream.data.crosses import namespace_slots
+from thinstream.data.cells import NAMED, NNZ, NO_NAMES, ROWS, STATE, Out, is_needed
+from thinstream.data.crosses import find_slots, slots_at
 from thinstream.data.text.characters import WIDE, first_of, fits, line_end, name_ends, number
-from thinstream.data.text.hashed_rows import ALL, HashedFormat, NamesAt, Raw
+from thinstream.data.text.hashed_rows import HashedFormat, NamedFeatures, Raw
 from thinstream.data.text.hashing import murmur, signed_by, turns_sign
 from thinstream.data.text.protocol import Parsed, ParseError, Text, given_at
 from thinstream.engine.protocol import LARGEST
@@ -97,12 +97,11 @@ def _head(text: Any, i: Any, stop: Any) -> Any:
         i = end
 
 
-@compiled(*(f"thinstream.data.text.{name}" for name in ("hashing", "characters")))
-def _parse(text: Any, seed: Any, mask: Any, signed: Any, limit: Any, out: Any, tags: Any, spans: Any) -> Any:
-    """Parse lines: return verdict, offset of a bad byte, line end, rows, and whether there are weights and tags."""
-    begin, size, rows, nnz = 0, len(text), 0, 0
+@compiled(*(f"thinstream.data.{name}" for name in ("cells", "crosses", "text.hashing", "text.characters")))
+def _parse(text: Any, meaning: Any, patterns: Any, out: Any, features: Any, state: Any) -> Any:
+    """Parse lines: return verdict, offset of a bad byte, line end, and whether there are weights and tags."""
+    begin, size, rows, nnz, names = 0, len(text), 0, 0, 0
     weighted, tagged = False, False
-    out.indptr[0] = 0
     while begin < size:
         stop = line_end(text, begin)
         end = min(stop + 1, size)
@@ -113,16 +112,17 @@ def _parse(text: Any, seed: Any, mask: Any, signed: Any, limit: Any, out: Any, t
             continue
         verdict, i, label, importance, is_weighted, tag, tag_stop = _head(text, begin, stop)
         if verdict != _FINE:
-            return verdict, i, end, rows, weighted, tagged
+            return verdict, i, end, weighted, tagged
         while i < stop:  # at a bar
             space = i + 1
             i = _word_end(text, space, stop)
             space_stop, scale = i, 1.0
-            space_seed = murmur(text, space, space_stop, seed)
+            space_seed = murmur(text, space, space_stop, meaning.root)
+            crossed = meaning.named != NO_NAMES and slots_at(text, space, space_stop, patterns) != 0
             if i < stop and text[i] == _COLON:
                 scale, last = number(text, i + 1, stop)
                 if last == i + 1 or not abs(scale) < np.inf or not _over(text, last, stop):
-                    return _SCALE, i + 1, end, rows, weighted, tagged
+                    return _SCALE, i + 1, end, weighted, tagged
                 i = last
             while True:
                 i = _skipped(text, i, stop)
@@ -132,59 +132,65 @@ def _parse(text: Any, seed: Any, mask: Any, signed: Any, limit: Any, out: Any, t
                 i = _word_end(text, i, stop)
                 name_stop = i
                 if name_stop == name:
-                    return _NAME, i, end, rows, weighted, tagged
+                    return _NAME, i, end, weighted, tagged
                 if i < stop and text[i] == _COLON:
                     value, last = number(text, i + 1, stop)
                     if last == i + 1 or not abs(value) < np.inf or not _over(text, last, stop):
-                        return _VALUE, i + 1, end, rows, weighted, tagged
+                        return _VALUE, i + 1, end, weighted, tagged
                     value *= scale
                     i = last
-                if not abs(value) <= limit:
-                    return _LIMIT, name, end, rows, weighted, tagged
+                if not abs(value) <= meaning.limit:
+                    return _LIMIT, name, end, weighted, tagged
                 if value != 0:
                     hashed = murmur(text, name, name_stop, space_seed)
-                    out.indices[nnz] = np.int64(hashed & np.uint64(mask))
-                    out.values[nnz] = signed_by(hashed, signed, value)
-                    if len(spans) > 0:
-                        spans[nnz, 0], spans[nnz, 1] = space, space_stop
-                        spans[nnz, 2], spans[nnz, 3] = name, name_stop
-                        spans[nnz, 4] = signed and turns_sign(hashed)
+                    index = np.int64(hashed & meaning.mask)
+                    features.indices[nnz], features.values[nnz] = index, signed_by(hashed, meaning.signed, value)
+                    if meaning.named != NO_NAMES and is_needed(meaning.named, crossed, features.seen, index):
+                        features.names[names, 0], features.names[names, 1] = nnz, meaning.signed and turns_sign(hashed)
+                        features.names[names, 2], features.names[names, 3] = space, space_stop
+                        features.names[names, 4], features.names[names, 5] = name, name_stop
+                        names += 1
                     nnz += 1
         out.labels[rows], out.weights[rows] = label, importance
         out.starts[rows], out.ends[rows] = begin, end
-        tags[rows, 0], tags[rows, 1] = tag, tag_stop
+        if len(out.ids) > 0:
+            out.ids[rows, 0], out.ids[rows, 1] = tag, tag_stop
         weighted, tagged = weighted or is_weighted, tagged or tag_stop > tag
         rows += 1
         out.indptr[rows] = nnz
+        state[ROWS], state[NNZ], state[NAMED] = rows, nnz, names
         begin = end
-    return _FINE, size, size, rows, weighted, tagged
+    return _FINE, size, size, weighted, tagged
 
 
 @compiled()
-def _spell_heads(text: Any, spans: Any, heads: Any, out: Any) -> Any:
-    """Write namespaces with their separators, concatenated; fill in the spans of all names."""
-    fill, size, space = np.int64(0), len(text), np.int64(-1)
-    begin = fill
-    for k in range(len(spans)):
-        if spans[k, 0] != space:
-            space, begin = spans[k, 0], fill
-            for i in range(space, spans[k, 1]):
-                heads[fill] = text[i]
+def _spell(text: Any, names: Any, out: Any, spans: Any) -> Any:
+    """Write names, each namespace once in a row, with its separator; return the end of the text."""
+    fill, start, stop = np.int64(0), np.int64(-1), np.int64(-1)
+    low = high = fill
+    for k in range(len(names)):
+        if names[k, 2] != start or names[k, 3] != stop:
+            start, stop, low = names[k, 2], names[k, 3], fill
+            for i in range(start, stop):
+                out[fill] = text[i]
                 fill += 1
-            if fill > begin and heads[fill - 1] != _EQUALS:
-                heads[fill] = _CARET
+            if fill > low and out[fill - 1] != _EQUALS:
+                out[fill] = _CARET
                 fill += 1
-        out[k, 0], out[k, 1] = size + begin, size + fill
-        out[k, 2], out[k, 3] = spans[k, 2], spans[k, 3]
+            high = fill
+        spans[k, 0], spans[k, 1], spans[k, 2] = low, high, fill
+        for i in range(names[k, 4], names[k, 5]):
+            out[fill] = text[i]
+            fill += 1
+        spans[k, 3] = fill
     return fill
 
 
-def _spelled(text: Text, spans: NDArray[np.int32], positions: Any) -> Spelled:
-    """Return the names of the features at some positions."""
-    spans = np.ascontiguousarray(spans[positions])
-    heads, name_spans = np.empty(2 * len(text) + 1, np.uint8), np.empty((len(spans), 4), np.int32)
-    size = _spell_heads(text, spans, heads, name_spans)
-    return Spelled(np.concatenate([text, heads[:size]]), name_spans)
+def _spelled(text: Text, names: NDArray[np.int32]) -> Spelled:
+    """Return the names of features."""
+    size = int(np.sum(names[:, 3] - names[:, 2] + names[:, 5] - names[:, 4] + 1, dtype=np.int64))
+    packed, spans = np.empty(size, np.uint8), np.empty((len(names), 4), np.int32)
+    return Spelled(packed[: _spell(text, names, packed, spans)], spans)
 
 
 @dataclass
@@ -213,25 +219,19 @@ class VW(HashedFormat):
 
     def parse(self, text: Text) -> Parsed:
         # the shortest row is a bar and a newline, the shortest feature a letter and a blank
-        most, how = len(text) // 2 + 2, self.hashing
-        raw, spans = Raw.empty(most, how.kind), np.empty((most if self.needs_names else 0, 5), np.int32)
-        tags, text = np.empty((most, 2), np.int64), plain(text)
-        seed, mask, limit = np.uint64(how.root), np.uint64(how.mask), LARGEST[self.dtype]
-        verdict, offset, end, rows, weighted, tagged = _parse(text, seed, mask, how.signed, limit, raw, tags, spans)
-
-        tagged = tagged and self.tags
-        named = texts_at(text, tags[:rows, 0], tags[:rows, 1]) if tagged else None
+        most, state, text = len(text) // 2 + 2, np.zeros(STATE, np.int64), plain(text)
+        (meaning, features), out = self.begin(most, columns=6), Out.empty(most, self.tags)
+        patterns = self.crosses.patterns(single=True)
+        verdict, offset, end, weighted, tagged = _parse(text, meaning, patterns, out, features, state)
+        rows, names = int(state[ROWS]), features.names[: state[NAMED]]
         error = None if verdict == _FINE else (ParseError(offset, self._message(verdict, text, offset)), end)
-        raw, slots, unsigned = raw.first(rows, weighted), None, None
-        spell: NamesAt | None = None
-        if self.needs_names:
-            spans = spans[: raw.indptr[-1]]
-            spell = partial(_spelled, text, spans)
-        if self.crosses and spell is not None:
-            spell = spell(ALL).at
-            slots = namespace_slots(spell(ALL), self.crosses)
-            unsigned = np.where(spans[:, 4] != 0, -raw.values, raw.values) if how.signed else raw.values
-        return self.parsed(text, raw, error, spell, slots, unsigned, named)
+        tags = texts_at(text, np.ascontiguousarray(out.ids[:rows, :2])) if tagged and self.tags else None
+        named = None
+        if meaning.named != NO_NAMES:
+            slots = np.zeros(len(names), np.uint64)
+            find_slots(text, names, patterns, slots)
+            named = NamedFeatures(names[:, 0].astype(np.int64), _spelled(text, names), slots, names[:, 1] != 0)
+        return self.parsed(text, Raw.of(out, features, rows, weighted), error, named, tags)
 
     def id_of(self, record: Text) -> str:
         """Return the tag of a bad line, if it has one."""
