@@ -62,6 +62,66 @@ class Bound(NamedTuple):
         return self.comparator + self.second_order + self.threshold
 
 
+def framework_bound(
+    potential: float,
+    dual_norms: Any,
+    l1_norms: Any,
+    thresholds: Any,
+    *,
+    eta: float,
+    costs: Any = 1.0,
+    convexity: float = 1.0,
+    growth: float = 0.0,
+) -> Bound:
+    """Any algorithm of the framework (P0 Corollaries 1 and 4): Φ_T(w)/η + Σ[η/(2δ)‖c·z‖² + λ_t‖c·z‖₁] + ΣΔ*/η.
+
+    Corollary 1 is the case of equal costs. z_t is the gradient of the loss in round t, and zero without a loss.
+
+    Parameters
+    ----------
+    potential : float
+        Φ_T(w) of the comparator w.
+    dual_norms : array
+        ‖z_t‖ of each round, in the dual norm of Φ_t.
+    l1_norms : array
+        ‖z_t‖₁ of each round.
+    thresholds : array or float
+        λ_t of each round.
+    eta : float
+        η.
+    costs : array or float
+        c of each round.
+    convexity : float
+        δ: every Φ_t is δ-strongly convex.
+    growth : float
+        ΣΔ*_t, the sum of Φ*_t(θ_t) − Φ*_{t−1}(θ_t): 0 if Φ never changes, and at most 0 if it grows.
+
+    Examples
+    --------
+    >>> framework_bound(12.5, np.ones(100), np.ones(100), 0.125, eta=0.5)
+    Bound(comparator=25.0, second_order=25.0, threshold=12.5)
+
+    """
+    z, absolute, c = (np.asarray(values, dtype=np.float64) for values in (dual_norms, l1_norms, costs))
+    second = eta / (2 * convexity) * float(np.sum((c * z) ** 2)) + growth / eta
+    return Bound(potential / eta, second, float(np.sum(np.asarray(thresholds) * c * absolute)))
+
+
+def fsol_rate(w: Any, *, l1: float, norm: float, costs: Any) -> float:
+    """Return the η with the smallest `fsol_bound` (P0 Theorem 2): ‖w‖/√(X²Σc² + 2λXΣc).
+
+    Without class costs, it is the η of the theorem, and the bound is ‖w‖·√((X² + 2λX)·T).
+
+    Examples
+    --------
+    >>> fsol_rate([3.0, 4.0], l1=0.0, norm=1.0, costs=np.ones(100))
+    0.5
+
+    """
+    c = np.asarray(costs, dtype=np.float64)
+    return float(np.linalg.norm(w)) / math.sqrt(norm**2 * float(c @ c) + 2 * l1 * norm * float(c.sum()))
+
+
 def fsol_bound(w: Any, *, eta: float, l1: float, norm: float, costs: Any) -> Bound:
     """FSOL and CS-FSOL with λ_t = ηλ (P0 Theorems 2 and 5): ‖w‖²/(2η) + (η/2)X²Σc² + ηλXΣc.
 
@@ -120,6 +180,21 @@ def ssol_bound(
     return Bound(quadratic / (2 * eta), second, largest_cost * l1 * norm * (math.log(rounds) + 1))
 
 
+def arcsogd_rate(distance: float, precision: Any, *, gamma: float) -> float:
+    """Return the η with the smallest `arcsogd_bound` (P3 Theorem 1): D·√(Tr(Σ⁻¹)/(γ·ln|Σ⁻¹|)).
+
+    D and Σ⁻¹ belong to a run with another η, so this is not a guarantee for a run with the returned η [E20].
+
+    Examples
+    --------
+    >>> round(arcsogd_rate(2.0, [1.0, 4.0], gamma=2.0), 3)
+    2.686
+
+    """
+    trace, logdet = _trace_and_logdet(precision)
+    return distance * math.sqrt(trace / (gamma * logdet))
+
+
 def arcsogd_bound(distance: float, precision: Any, *, eta: float, gamma: float) -> Bound:
     """ARCSOGD (P3 Theorem 1, first inequality): D²·Tr(Σ⁻¹)/(2η) + (ηγ/2)·ln|Σ⁻¹|.
 
@@ -138,12 +213,15 @@ def arcsogd_bound(distance: float, precision: Any, *, eta: float, gamma: float) 
     Bound(comparator=10.0, second_order=1.3862943611198906, threshold=0.0)
 
     """
+    trace, logdet = _trace_and_logdet(precision)
+    return Bound(distance**2 * trace / (2 * eta), eta * gamma / 2 * logdet)
+
+
+def _trace_and_logdet(precision: Any) -> tuple[float, float]:
     P = np.asarray(precision, dtype=np.float64)
     if P.ndim == 1:
-        trace, logdet = float(P.sum()), float(np.log(P).sum())
-    else:
-        trace, logdet = float(np.trace(P)), float(np.linalg.slogdet(P)[1])
-    return Bound(distance**2 * trace / (2 * eta), eta * gamma / 2 * logdet)
+        return float(P.sum()), float(np.log(P).sum())
+    return float(np.trace(P)), float(np.linalg.slogdet(P)[1])
 
 
 # The theorems of P2 on the stable sparse perceptron, as numbers.

@@ -41,6 +41,7 @@ def weight(p: Any, f: Coordinate, now: Any) -> float:
     return f.mu
 
 
+@scalar
 def move(p: Any, f: Coordinate, x: float, v: float, step: Step, now: Any) -> Coordinate:
     """The mean along the old σ, then σ."""
     sigma = covariance.variance(p.diagonal, f.s)
@@ -81,8 +82,9 @@ def stdev_alpha(m: float, v: float, phi: float) -> float:
     square = phi * phi  # products: powers would differ in bits between compiled and interpreted code
     psi, zeta = 1.0 + square / 2.0, 1.0 + square
     root = math.sqrt(m * m * square * square / 4.0 + v * square * zeta)
-    if m > 0.0:
-        return max(0.0, (v * phi * phi - m * m) / (v * (m * psi + root)))
+    divisor = v * (m * psi + root)
+    if m > 0.0 and divisor > 0.0:
+        return max(0.0, (v * phi * phi - m * m) / divisor)
     return max(0.0, (-m * psi + root) / (v * zeta))
 
 

@@ -95,6 +95,11 @@ def move(p: Any, f: Any, x: Any, v: Any, step: Any, now: Any) -> Any:
 
 
 @hook
+def stands_still(p: Any) -> Any:
+    """Return whether a full covariance leaves out an update that would not be finite, instead of refusing the row."""
+
+
+@hook
 def reach(p: Any, x: Any, least: Any, v: Any, step: Any, now: Any) -> Any:
     """Return a bound, in 64 bits, on how far any field of a coordinate moves if least ≤ |x_j| ≤ x (see `limits`)."""
 

@@ -234,6 +234,7 @@ def _defaults(rule: type, coordinate: type) -> dict[str, Callable[..., Any]]:
         "observes": lambda p: observing,
         "keeps": lambda p: True,
         "reach": lambda p, x, least, v, step, now: np.inf,  # every update is computed before it is written
+        "stands_still": lambda p: False,
         "gain": lambda p: 1.0,
         "tally": lambda p, f, g: 0,
         "settle": lambda p, memory, rows, a, b: None,

@@ -1282,7 +1282,8 @@ class CW(OnlineClassifier):
         The variance every weight starts with.
     form : {"variance", "stdev"}, default="variance"
         "stdev" has no bound on its confidence: labels that keep contradicting each other on a feature drive its
-        variance to the smallest number there is, and the weight then stands still. SCW does not have this problem.
+        variance to the smallest number there is. The weight then stands still: an update that would leave the range
+        of finite numbers is left out. SCW does not have this problem.
     covariance : {"diagonal", "full"}, default="diagonal"
         The full d×d matrix, for up to a few thousand features.
     diagonal : {"exact", "drop"}, default="exact"

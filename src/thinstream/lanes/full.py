@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from thinstream.batch import Batch
 from thinstream.engine import gaussian
 from thinstream.engine.covariance import LARGE, Belief, Matrix, Point, one_blas_thread, reaches
-from thinstream.engine.hooks import begin, read_totals, step, width
+from thinstream.engine.hooks import begin, read_totals, stands_still, step, width
 from thinstream.engine.limits import HEAVY, MUCH, REACH, SPAN, finite, precision
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, T, make_example
 from thinstream.engine.records import Memory
 from thinstream.engine.rows import CHECKED, Bounds, Rows
-from thinstream.engine.rule import Example, Step
+from thinstream.engine.rule import Example, Seen, Step
 from thinstream.jit import Compiled, apart, scalar
 from thinstream.lanes.learner import Frozen, Learner
 
@@ -151,7 +151,8 @@ def full_loop(p: Any, rows: Any, costs: Any, memory: Any, wide: Any, tiny: Any, 
         if decision.update:
             for j in range(d):
                 zz += float(z[j]) * float(z[j])
-        sure = not decision.update or _reaches(decision.size, decision.c, v, zz, state)
+        moves = decision.update and _reaches(decision.size, decision.c, v, zz, state)
+        sure = moves or not decision.update or stands_still(p)
         if not (finite(v) and decision.loss <= MUCH and sure):
             done = -1 - i
             break
@@ -163,8 +164,8 @@ def full_loop(p: Any, rows: Any, costs: Any, memory: Any, wide: Any, tiny: Any, 
         elif s > 0 and not positive:
             counts[FALSE_POSITIVES] += 1
         memory.totals[0] += decision.loss
-        if decision.update:
-            counts[UPDATES] += 1
+        counts[UPDATES] += decision.update
+        if moves:
             size = state.dtype.type(decision.size)
             for j in range(d):
                 state[j * stride] += size * z[j]
@@ -273,10 +274,12 @@ class FullLearner(Learner):
         if not step.loss <= MUCH:
             raise FloatingPointError
         if step.update:
-            along = seen.z if limits.moving_z else x.values
-            if not reaches(abs(step.size), math.sqrt(np.dot(along, along)), belief.mean):
-                raise FloatingPointError
-            p.update_full(belief, x, seen, step)
+            try:
+                _require_reachable(x, seen, step, belief, limits)
+                p.update_full(belief, x, seen, step)
+            except FloatingPointError:
+                if not p.stands_still():
+                    raise
         counts[T] += 1
         counts[POSITIVES] += positive
         counts[FALSE_NEGATIVES] += positive and not seen.s > 0
@@ -315,6 +318,13 @@ def online_learner(algorithm: str, *, n_features: int, **options: Any) -> Learne
     """
     learner = FullLearner if options.get("covariance") == "full" else Learner
     return learner(algorithm, n_features=n_features, **options)
+
+
+def _require_reachable(x: Point, seen: Seen, step: Step, belief: Belief, limits: Limits) -> None:
+    """Raise unless the vector stays finite."""
+    along = seen.z if limits.moving_z else x.values
+    if not reaches(abs(step.size), math.sqrt(np.dot(along, along)), belief.mean):
+        raise FloatingPointError
 
 
 def _require_observable(x: Point, guess: Step, example: Example, limits: Limits) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 from thinstream.engine import gaussian
 from thinstream.engine.covariance import DIAGONAL, Covariance, Exact, ExactOrDrop
 from thinstream.engine.forgetting import forgets
+from thinstream.engine.limits import finite
 from thinstream.engine.parameters import OneOf, Positive
 from thinstream.engine.rule import Example, MergeRule, Nothing, Step, algorithm, hard_step
 
@@ -36,7 +37,8 @@ class CW(NamedTuple):
         The variance every weight starts with.
     form : {"variance", "stdev"}, default="variance"
         "stdev" has no bound on its confidence: labels that keep contradicting each other on a feature drive its
-        variance to the smallest number there is, and the weight then stands still. SCW does not have this problem.
+        variance to the smallest number there is. The weight then stands still: an update that would leave the range
+        of finite numbers is left out. SCW does not have this problem.
     covariance : {"diagonal", "full"}, default="diagonal"
         The full d×d matrix, for up to a few thousand features.
     diagonal : {"exact", "drop"}, default="exact"
@@ -61,6 +63,13 @@ class CW(NamedTuple):
 
     def merge_rule(p) -> MergeRule:
         return gaussian.merge_rule(p)._replace(way="gain")
+
+    def move(p, f: gaussian.Coordinate, x: float, v: float, step: Step, now: Nothing) -> gaussian.Coordinate:
+        g = gaussian.move(p, f, x, v, step, now)
+        return f if p.form == STDEV and not finite(g.mu + g.s) else g
+
+    def stands_still(p) -> bool:
+        return p.form == STDEV
 
     def step(p, s: float, v: float, e: Example, now: Nothing) -> Step:
         m, phi = e.y * s, p.phi
