@@ -8,9 +8,9 @@ import numpy as np
 from numba import njit
 
 from thinstream.engine.loop import prefetch
-from thinstream.jit import tell_numba
+from thinstream.jit import register_declarations
 
-tell_numba()  # of prefetch
+register_declarations()  # prefetch
 U = np.uint64
 
 

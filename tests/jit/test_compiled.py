@@ -1,20 +1,18 @@
 """Functions called through their C entry: what goes in, what comes out, what they may do in between."""
 
 import enum
-import json
-import os
 import subprocess
 import sys
 import threading
 import time
 from contextlib import contextmanager
 from fractions import Fraction
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+from tests.jit.bits import run_bits
 from thinstream import jit
 from thinstream.jit import INTERPRETED, Compiled
 from thinstream.jit.cache import CodeFile
@@ -259,34 +257,10 @@ def test_what_only_numba_can_run_is_refused():
         Compiled(lambda x: x)(np.zeros(2))
 
 
-BITS = """
-import hashlib, json, sys
-import scipy.sparse as sp
-import thinstream as ts
-from tests.algorithms.online.golden import stream
-rows, found = stream(), {}
-for name in sys.argv[1:] or [algorithm.name for algorithm in ts.algorithms("online")]:
-    model = ts.make(name, dtype="float64").fit(sp.csr_matrix(rows.X), rows.y)
-    found[name] = hashlib.sha256(b"".join(a.tobytes() for a in model._model.learner.outputs.one.memory)).hexdigest()
-print(json.dumps(found))
-"""
-
-
 @pytest.mark.parametrize("names", [("FSOL", "SSOL", "AROW"), pytest.param((), marks=pytest.mark.slow)])
 def test_compiled_and_interpreted_give_the_same_bits(names):
     """In float64 compiled code rounds as Python does: no reassociation, no fused multiply-add."""
-    root = Path(__file__).parents[2]
-    answers = []
-    for more in ({}, {"NUMBA_DISABLE_JIT": "1"}):
-        run = subprocess.run(
-            [sys.executable, "-c", BITS, *names],
-            env={**os.environ, **more},
-            cwd=root,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        answers.append(json.loads(run.stdout))
+    answers = [run_bits("two", *names)[0], run_bits("two", *names, NUMBA_DISABLE_JIT="1")[0]]
     assert answers[0] == answers[1]
 
 

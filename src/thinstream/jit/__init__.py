@@ -17,8 +17,8 @@ from thinstream.jit.declarations import (
     declarations,
     lowers,
     not_inlined,
+    register_declarations,
     scalar,
-    tell_numba,
 )
 
 __all__ = [
@@ -31,9 +31,9 @@ __all__ = [
     "declarations",
     "lowers",
     "not_inlined",
+    "register_declarations",
     "scalar",
     "set_program",
     "specialisations",
-    "tell_numba",
     "watch_compiling",
 ]

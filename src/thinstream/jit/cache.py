@@ -360,8 +360,8 @@ def baselines(all_of_them: bool = False) -> tuple[str, ...]:
     from llvmlite import binding as llvm
 
     features = llvm.get_host_cpu_features()
-    known = _BASELINES.get(llvm.get_process_triple().split("-")[0], ())
-    return tuple(b.name for b in known if all_of_them or all(features.get(name) for name in b.features))
+    supported = _BASELINES.get(llvm.get_process_triple().split("-")[0], ())
+    return tuple(b.name for b in supported if all_of_them or all(features.get(name) for name in b.features))
 
 
 @cache

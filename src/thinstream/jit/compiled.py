@@ -1,4 +1,4 @@
-"""The one door to compiled code: a function, loaded or compiled for the types of the arguments it is called with."""
+"""Compiled functions: loaded or compiled for the types of the arguments that they are called with."""
 
 import ctypes
 import importlib
@@ -18,11 +18,11 @@ from thinstream.errors import ThinstreamWarning
 from thinstream.jit.ahead import Request, compile_request, is_upcoming, rehearsal, start_workers
 from thinstream.jit.cache import CodeFile, cached_file, mismatches, shipped_file, shipped_files, sources_of
 
-# Arguments as compiled code tells them apart: by types, dtypes and layouts, never by values.
+# Compiled code distinguishes arguments by types, dtypes and layouts, never by values.
 
 
 def kind_of(value: Any) -> str:
-    """All that machine code for this argument depends on, as text.
+    """Return the type of an argument as text: everything that machine code for it depends on.
 
     >>> kind_of(1), kind_of(np.zeros((2, 3), np.float32))
     ('builtins.int', 'f=2CAW')
@@ -42,14 +42,14 @@ def kind_of(value: Any) -> str:
 
 
 def layout_of(array: Any) -> str:
-    """In memory C, F or neither (``-``); A: aligned; W: writeable."""
+    """Return the order in memory (C, F, or ``-`` for neither), then A if it is aligned and W if it is writeable."""
     flags = array.flags
     order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "-"
     return order + ("A" if flags.aligned else "") + ("W" if flags.writeable else "")
 
 
 def types_in(values: tuple[Any, ...]) -> Iterator[type]:
-    """The types of all values, each tuple's before those of what is in it."""
+    """Yield the types of all values. The type of a tuple comes before those of its items."""
     for value in values:
         yield type(value)
         if isinstance(value, tuple):
@@ -88,11 +88,12 @@ class Compiled:
     Parameters
     ----------
     function : callable
-        What numba compiles: of arrays, numbers and (named) tuples of them, returning numbers, a tuple of them or None.
+        The function that numba compiles. Its arguments are arrays, numbers and (named) tuples of them. It returns a
+        number, a tuple of numbers or None.
     *modules : str
         The modules of code it calls, in addition to its own module and the engine. An edit there compiles it again.
     constants : tuple
-        What the function closes over, if anything.
+        The variables of enclosing functions that it uses.
     made_by : tuple
         The function that returns this object and its arguments, if it is not found in its module by name. Another
         process needs it to compile the function.
@@ -108,7 +109,7 @@ class Compiled:
     ) -> None:
         self._function, self._modules = function, (function.__module__, *modules)
         self._name = "-".join([function.__name__.strip("<>"), *self._modules])
-        self._place = function.__qualname__, function.__code__.co_firstlineno, constants
+        self._definition = function.__qualname__, function.__code__.co_firstlineno, constants
         self._made_by = made_by or (_by_name, function.__module__, function.__qualname__)
         self._codes: dict[str, Entry] = {}  # by the types of the arguments
         self._bound: dict[tuple[Any, ...], Any] = {}  # by the types as objects: the tables that entries compare with
@@ -144,15 +145,15 @@ class Compiled:
         """Run the function. The first call with arguments of certain types loads or compiles it."""
         if INTERPRETED:
             return self._function(*arguments)
-        for entry, known in self._entries:
-            result = entry(arguments, known)
+        for entry, table in self._entries:
+            result = entry(arguments, table)
             if result is not NotImplemented:
                 break
         else:
             if self._is_rehearsed(arguments):
                 return _plain(self._function(*arguments))
-            entry, known = self._prepared(arguments)
-            result = entry(arguments, known)
+            entry, table = self._prepared(arguments)
+            result = entry(arguments, table)
             if result is NotImplemented:
                 raise TypeError(f"{self._name}: compiled for other arguments than {', '.join(map(kind_of, arguments))}")
         if type(result) is bytes:
@@ -171,17 +172,17 @@ class Compiled:
         return True
 
     def _prepared(self, arguments: tuple[Any, ...]) -> tuple[Entry, int]:
-        """Return the entry for arguments of these types, and the address of the types."""
-        kinds, known = ", ".join(map(kind_of, arguments)), (*_CONSTANTS, *types_in(arguments))
+        """Return the entry for arguments of these types, and the address of its table of types."""
+        kinds, objects = ", ".join(map(kind_of, arguments)), (*_CONSTANTS, *types_in(arguments))
         if is_upcoming() and kinds not in self._codes and self._find(kinds) is None:
             start_workers()  # without the lock: other threads may have to load code in a rehearsal
         with _one_at_a_time:
             if kinds not in self._codes:
                 self._codes[kinds] = self._load(arguments, kinds)
-            if (kinds, known) not in self._bound:
-                table = self._bound[kinds, known] = (ctypes.c_void_p * len(known))(*map(id, known))
+            if (kinds, objects) not in self._bound:
+                table = self._bound[kinds, objects] = (ctypes.c_void_p * len(objects))(*map(id, objects))
                 self._entries.append((self._codes[kinds], ctypes.addressof(table)))
-            return self._codes[kinds], ctypes.addressof(self._bound[kinds, known])
+            return self._codes[kinds], ctypes.addressof(self._bound[kinds, objects])
 
     def _load(self, arguments: tuple[Any, ...], kinds: str) -> Entry:
         """Load code from a file, or else compile the function now."""
@@ -189,10 +190,10 @@ class Compiled:
             from thinstream.jit.compiler import run_by_numba
 
             return run_by_numba(self._function)
-        found = self._find(kinds)
-        specialisations.append((self._name, kinds, found is not None))
-        if found is not None:
-            return load(*found)
+        code_and_symbol = self._find(kinds)
+        specialisations.append((self._name, kinds, code_and_symbol is not None))
+        if code_and_symbol is not None:
+            return load(*code_and_symbol)
         with ExitStack() as watched:
             for watch in _watches:
                 watched.enter_context(watch)
@@ -201,15 +202,15 @@ class Compiled:
 
     def _find(self, kinds: str) -> tuple[bytes, str] | None:
         """Return code from a file and its symbol: from the cache, made for this processor, or else from the wheel."""
-        where = self._name, self._types(kinds), sources_of(self._modules)
-        for file in (cached_file(*where), *shipped_files(*where)):
+        key = self._name, self._types(kinds), sources_of(self._modules)
+        for file in (cached_file(*key), *shipped_files(*key)):
             code = file.find()
             if code is not None:
                 return code, file.symbol
         return None
 
     def _types(self, kinds: str) -> str:
-        return f"{self._place} {kinds}"
+        return f"{self._definition} {kinds}"
 
     def cached_file(self, kinds: str) -> CodeFile:
         """Return the file of the cache for arguments of these types."""
@@ -268,7 +269,7 @@ def _raise(pickled: bytes) -> NoReturn:
     raise kind(*(arguments or ()))
 
 
-# From object code to a function: LLVM's loader alone, which takes milliseconds; numba is not imported.
+# From object code to a function. LLVM's loader does this in milliseconds, without numba.
 
 #: The arguments and the result of an entry: see `compiler`.
 _PROTOTYPE = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)

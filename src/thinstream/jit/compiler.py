@@ -20,19 +20,20 @@ from numba.np.arrayobj import make_array, populate_array
 
 from thinstream.jit.cache import ALIGNED, C_CONTIGUOUS, F_CONTIGUOUS, OFFSETS, WRITEABLE
 from thinstream.jit.compiled import layout_of
-from thinstream.jit.declarations import tell_numba
+from thinstream.jit.declarations import register_declarations
 
 # The C entry of a compiled function: checks and reads the arguments, runs it without the GIL, makes its result.
 #
-#     PyObject *entry(PyObject *arguments, PyObject *known[])
+#     PyObject *entry(PyObject *arguments, PyObject *table[])
 #
-# ``arguments`` is a tuple; ``known`` are True, False and NotImplemented, and the types of all values in the arguments
-# as `compiled.types_in` has them. If an argument has another type, dtype or layout, the entry returns NotImplemented.
-# If the function raises, it returns the bytes of the pickled exception. Values are read at `cache.OFFSETS`.
+# ``arguments`` is a tuple. ``table`` contains True, False and NotImplemented, and then the types of all values in the
+# arguments, in the order of `compiled.types_in`. If an argument has another type, dtype or layout, the entry returns
+# NotImplemented. If the function raises, it returns the bytes of the pickled exception. Values are read at
+# `cache.OFFSETS`.
 
 _BYTE, _INT, _LONG = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _OBJECT = _BYTE.as_pointer()
-#: Functions of Python's C interface the entry calls.
+#: Functions of Python's C interface that the entry calls.
 PYTHON = {
     "PyLong_AsLongLong": ir.FunctionType(_LONG, [_OBJECT]),
     "PyErr_Occurred": ir.FunctionType(_OBJECT, []),
@@ -46,10 +47,13 @@ _POINTER = 8
 
 
 def add_entry(context: Any, library: Any, function: Any, arguments: tuple[Any, ...], symbol: str) -> None:
-    """Adds the entry of a function numba has lowered (its descriptor is given), for arguments like these."""
+    """Add the entry of a function that numba has lowered, for arguments of these types.
+
+    ``function`` is numba's description of it.
+    """
     module = context.create_module("entry")
-    kind = ir.FunctionType(_OBJECT, [_OBJECT, _OBJECT.as_pointer()])
-    _Entry(context, ir.Function(module, kind, symbol)).build(function, arguments)
+    signature = ir.FunctionType(_OBJECT, [_OBJECT, _OBJECT.as_pointer()])
+    _Entry(context, ir.Function(module, signature, symbol)).build(function, arguments)
     library.add_ir_module(module)
 
 
@@ -57,8 +61,8 @@ class _Entry:
     def __init__(self, context: Any, entry: Any) -> None:
         self.context, self.entry = context, entry
         self.builder = ir.IRBuilder(entry.append_basic_block("entry"))
-        self.other = entry.append_basic_block("other")  # where an argument is not what it was compiled for
-        self.types = _TYPES
+        self.other = entry.append_basic_block("other")  # for arguments of other types
+        self.next_type = _TYPES
 
     def build(self, function: Any, arguments: tuple[Any, ...]) -> None:
         b, context = self.builder, self.context
@@ -78,34 +82,34 @@ class _Entry:
             b.ret(self._python("PyBytes_FromStringAndSize", pickled, b.sext(size, _LONG)))
         b.ret(self._boxed(function.restype, result))
         b.position_at_end(self.other)
-        b.ret(self._python("Py_BuildValue", self._text("O"), self._known(_NOT_IMPLEMENTED)))
+        b.ret(self._python("Py_BuildValue", self._text("O"), self._table(_NOT_IMPLEMENTED)))
 
-    # reading arguments
+    # Read the arguments.
 
-    def _items(self, pointer: Any, values: tuple[Any, ...], kinds: Any) -> list[Any]:
-        """Those of a tuple."""
+    def _items(self, pointer: Any, values: tuple[Any, ...], dtypes: Any) -> list[Any]:
+        """Read the items of a tuple."""
         self._require(self._load(pointer, OFFSETS.head, _LONG), len(values))
         return [
-            self._read(self._load(pointer, OFFSETS.items + _POINTER * i, _OBJECT), value, kind)
-            for i, (value, kind) in enumerate(zip(values, kinds, strict=True))
+            self._read(self._load(pointer, OFFSETS.items + _POINTER * i, _OBJECT), value, dtype)
+            for i, (value, dtype) in enumerate(zip(values, dtypes, strict=True))
         ]
 
-    def _read(self, pointer: Any, value: Any, kind: Any) -> Any:
-        """What compiled code takes for the object at ``pointer``, which must be of the type of ``value``."""
+    def _read(self, pointer: Any, value: Any, dtype: Any) -> Any:
+        """Read the object at ``pointer``, which must have the type of ``value``. ``dtype`` is numba's type of it."""
         b = self.builder
-        own = self._load(pointer, OFFSETS.head - _POINTER, _OBJECT)
-        self._check(b.icmp_unsigned("==", own, self._known(self.types)))
-        self.types += 1
+        object_type = self._load(pointer, OFFSETS.head - _POINTER, _OBJECT)
+        self._check(b.icmp_unsigned("==", object_type, self._table(self.next_type)))
+        self.next_type += 1
         if isinstance(value, tuple):
-            return self.context.make_tuple(b, kind, self._items(pointer, value, kind.types))
+            return self.context.make_tuple(b, dtype, self._items(pointer, value, dtype.types))
         if isinstance(value, np.ndarray):
-            return self._array(pointer, value, kind)
+            return self._array(pointer, value, dtype)
         if type(value) is bool:
-            return b.icmp_unsigned("==", pointer, self._known(_TRUE))
+            return b.icmp_unsigned("==", pointer, self._table(_TRUE))
         if type(value) is int:
             return self._int(pointer)
-        place = b.bitcast(self._at(pointer, OFFSETS.head), self.context.get_data_type(kind).as_pointer())
-        return self.context.unpack_value(b, kind, place)  # a float, or a scalar of numpy
+        field = b.bitcast(self._at(pointer, OFFSETS.head), self.context.get_data_type(dtype).as_pointer())
+        return self.context.unpack_value(b, dtype, field)  # a float, or a scalar of NumPy
 
     def _int(self, pointer: Any) -> Any:
         b = self.builder
@@ -116,7 +120,7 @@ class _Entry:
                 b.ret(_OBJECT(None))
         return number
 
-    def _array(self, pointer: Any, value: Any, kind: Any) -> Any:
+    def _array(self, pointer: Any, value: Any, dtype: Any) -> Any:
         b, context, layout = self.builder, self.context, layout_of(value)
         both = C_CONTIGUOUS | F_CONTIGUOUS
         order = {"C": (C_CONTIGUOUS, C_CONTIGUOUS), "F": (both, F_CONTIGUOUS), "-": (both, 0)}[layout[0]]
@@ -124,12 +128,12 @@ class _Entry:
         flags = b.and_(self._load(pointer, OFFSETS.flags, _INT), _INT(order[0] | ALIGNED | WRITEABLE))
         self._require(flags, order[1] | others)
         self._require(self._load(pointer, OFFSETS.ndim, _INT), value.ndim)
-        described = self._load(pointer, OFFSETS.dtype, _OBJECT)
-        self._require(self._load(described, OFFSETS.char, _BYTE), ord(value.dtype.char))
-        self._require(self._load(described, OFFSETS.byteorder, _BYTE), ord(value.dtype.byteorder))
-        shape, strides = (self._load(pointer, place, _OBJECT) for place in (OFFSETS.shape, OFFSETS.strides))
-        number = context.get_data_type(kind.dtype)
-        array = make_array(kind)(context, b)
+        description = self._load(pointer, OFFSETS.dtype, _OBJECT)
+        self._require(self._load(description, OFFSETS.char, _BYTE), ord(value.dtype.char))
+        self._require(self._load(description, OFFSETS.byteorder, _BYTE), ord(value.dtype.byteorder))
+        shape, strides = (self._load(pointer, offset, _OBJECT) for offset in (OFFSETS.shape, OFFSETS.strides))
+        number = context.get_data_type(dtype.dtype)
+        array = make_array(dtype)(context, b)
         populate_array(
             array,
             data=b.bitcast(self._load(pointer, OFFSETS.data, _OBJECT), number.as_pointer()),
@@ -140,49 +144,49 @@ class _Entry:
         )
         return array._getvalue()
 
-    # making the result
+    # Make the result.
 
-    def _boxed(self, kind: Any, value: Any) -> Any:
-        """A number, None, or a tuple of numbers."""
-        if kind == types.none:
+    def _boxed(self, dtype: Any, value: Any) -> Any:
+        """Return a number, None or a tuple of numbers."""
+        if dtype == types.none:
             return self._python("Py_BuildValue", self._text(""))
-        if not isinstance(kind, types.BaseTuple):
-            letter, made = self._number(kind, value)
-            return self._python("Py_BuildValue", self._text(letter), made)
-        parts = [self._number(each, self.builder.extract_value(value, i)) for i, each in enumerate(kind)]
-        letters = "".join(letter for letter, _ in parts)
-        return self._python("Py_BuildValue", self._text(f"({letters})"), *(made for _, made in parts))
+        if not isinstance(dtype, types.BaseTuple):
+            letter, number = self._number(dtype, value)
+            return self._python("Py_BuildValue", self._text(letter), number)
+        items = [self._number(item, self.builder.extract_value(value, i)) for i, item in enumerate(dtype)]
+        letters = "".join(letter for letter, _ in items)
+        return self._python("Py_BuildValue", self._text(f"({letters})"), *(number for _, number in items))
 
-    def _number(self, kind: Any, value: Any) -> tuple[str, Any]:
+    def _number(self, dtype: Any, value: Any) -> tuple[str, Any]:
         b = self.builder
-        if isinstance(kind, types.Boolean | types.BooleanLiteral):
-            return "O", b.select(value, self._known(_TRUE), self._known(_FALSE))
-        if isinstance(kind, types.Float):
-            return "d", value if kind.bitwidth == 64 else b.fpext(value, ir.DoubleType())
-        if not isinstance(kind, types.Integer):
-            raise TypeError(f"compiled functions return None, numbers or tuples of numbers, not {kind}")
-        if kind.bitwidth < 64:
-            value = (b.sext if kind.signed else b.zext)(value, _LONG)
-        return "L" if kind.signed else "K", value
+        if isinstance(dtype, types.Boolean | types.BooleanLiteral):
+            return "O", b.select(value, self._table(_TRUE), self._table(_FALSE))
+        if isinstance(dtype, types.Float):
+            return "d", value if dtype.bitwidth == 64 else b.fpext(value, ir.DoubleType())
+        if not isinstance(dtype, types.Integer):
+            raise TypeError(f"compiled functions return None, numbers or tuples of numbers, not {dtype}")
+        if dtype.bitwidth < 64:
+            value = (b.sext if dtype.signed else b.zext)(value, _LONG)
+        return "L" if dtype.signed else "K", value
 
-    # small things
+    # Write single instructions.
 
-    def _require(self, value: Any, wanted: int) -> None:
-        self._check(self.builder.icmp_unsigned("==", value, value.type(wanted)))
+    def _require(self, value: Any, expected: int) -> None:
+        self._check(self.builder.icmp_unsigned("==", value, value.type(expected)))
 
-    def _check(self, fine: Any) -> None:
+    def _check(self, condition: Any) -> None:
         following = self.builder.append_basic_block("")
-        self.builder.cbranch(fine, following, self.other)
+        self.builder.cbranch(condition, following, self.other)
         self.builder.position_at_end(following)
 
-    def _known(self, number: int) -> Any:
+    def _table(self, number: int) -> Any:
         return self.builder.load(self.builder.gep(self.entry.args[1], [_INT(number)]))
 
     def _at(self, pointer: Any, offset: int) -> Any:
         return self.builder.gep(pointer, [_INT(offset)])
 
-    def _load(self, pointer: Any, offset: int, kind: Any) -> Any:
-        return self.builder.load(self.builder.bitcast(self._at(pointer, offset), kind.as_pointer()))
+    def _load(self, pointer: Any, offset: int, dtype: Any) -> Any:
+        return self.builder.load(self.builder.bitcast(self._at(pointer, offset), dtype.as_pointer()))
 
     def _text(self, text: str) -> Any:
         return self.context.insert_const_string(self.builder.module, text)
@@ -192,9 +196,9 @@ class _Entry:
         return self.builder.call(function, arguments)
 
 
-# Memory for arrays that compiled code makes for itself, in place of numba's runtime, which is there with numba only.
+# Memory for arrays that compiled code creates. It replaces numba's runtime, which exists only where numba is imported.
 #
-# An array begins with one reference; numba's own code counts them and calls ``NRT_MemInfo_call_dtor`` at zero.
+# An array begins with one reference. numba's code counts them and calls ``NRT_MemInfo_call_dtor`` at zero.
 
 _SIZE, _MEMORY = ir.IntType(64), ir.IntType(8).as_pointer()
 _MEMINFO_BYTES = 48  # bytes of numba's MemInfo: references, destructor and its argument, data, size, allocator
@@ -202,7 +206,7 @@ _REFERENCES, _MEMINFO_DATA = 0, 3
 
 
 def allocator() -> Any:
-    """A module with the two functions compiled code calls."""
+    """Return a module with the two functions that compiled code calls."""
     module = ir.Module("allocator")
     malloc = ir.Function(module, ir.FunctionType(_MEMORY, [_SIZE]), "malloc")
     free = ir.Function(module, ir.FunctionType(ir.VoidType(), [_MEMORY]), "free")
@@ -216,7 +220,7 @@ def allocator() -> Any:
 
 
 def _make_alloc(function: Any, malloc: Any) -> None:
-    """Head and data in one piece; no memory is a null pointer, of which numba makes a MemoryError."""
+    """Allocate head and data together. Without memory, return a null pointer, for which numba raises MemoryError."""
     b = ir.IRBuilder(function.append_basic_block())
     size, alignment = function.args[0], b.zext(function.args[1], _SIZE)
     room = b.add(alignment, _SIZE(_MEMINFO_BYTES))
@@ -229,16 +233,16 @@ def _make_alloc(function: Any, malloc: Any) -> None:
     b.ret(memory)
 
 
-# From a Python function to object code: all that needs numba, imported only where something has to be compiled.
+# From a Python function to object code.
 
-# no fastmath of any kind: reassociated or fused arithmetic would not give the same bits everywhere
+# no fastmath of any kind: with reassociated or fused arithmetic, results would depend on the processor
 _OPTIONS = {"nopython": True, "error_model": "numpy"}
-#: What begins the names of functions that are there with numba only.
+#: Prefixes of functions that exist only where numba is imported.
 _OF_NUMBA = ("numba", "NRT_", "_ZN", "__svml")
 
 
 class _EntryCompiler(_FunctionCompiler):  # type: ignore[misc]
-    """Numba's compiler up to LLVM, without the wrappers for its own callers."""
+    """numba's compiler up to LLVM, without wrappers for callers in Python and C."""
 
     def _customize_flags(self, flags: Any) -> Any:
         flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
@@ -246,7 +250,7 @@ class _EntryCompiler(_FunctionCompiler):  # type: ignore[misc]
 
 
 class _Linked(AOTCodeLibrary):  # type: ignore[misc]
-    """LLVM of a function that others link into theirs: it is never called by itself, so needs no machine code."""
+    """LLVM code of a function that others link into theirs. It is never called directly: it needs no machine code."""
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
@@ -255,13 +259,13 @@ class _Linked(AOTCodeLibrary):  # type: ignore[misc]
 
 
 def _name_only(library: Any, function: Any, environment: Any) -> Any:
-    """What numba knows a compiled function by: a Python function, here without code."""
+    """Return the Python function that stands for a compiled one in numba's tables, here without code."""
     return _dynfunc.make_function(function.lookup_module(), function.qualname, "", 0, environment, (library,))
 
 
 @contextmanager
 def _only_linked() -> Iterator[None]:
-    """Functions numba compiles meanwhile, those the one asked for calls, get no machine code."""
+    """Make no machine code for the functions that numba compiles in the block because others call them."""
     context = cpu_target.target_context
     generator = context.codegen()
     context.get_executable, generator._library_class = _name_only, _Linked
@@ -273,7 +277,7 @@ def _only_linked() -> Iterator[None]:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """No search for garbage among the millions of small objects of a compiler, which takes a fifth of its time."""
+    """Turn garbage collection off: a compiler makes millions of small objects, and searching them takes 20% longer."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -285,22 +289,22 @@ def _uncollected() -> Iterator[None]:
 
 @global_compiler_lock  # type: ignore[untyped-decorator]
 def object_code(function: Callable[..., Any], arguments: tuple[Any, ...], symbol: str) -> bytes:
-    """Machine code of the function for arguments of these types; its C entry has the name ``symbol``."""
-    tell_numba()
-    for each in (cpu_target.typing_context, cpu_target.target_context):
-        each.refresh()
-    kinds = tuple(numba.typeof(each) for each in arguments)
+    """Return machine code of the function for arguments of these types. Its C entry has the name ``symbol``."""
+    register_declarations()
+    for context in (cpu_target.typing_context, cpu_target.target_context):
+        context.refresh()
+    signature = tuple(map(numba.typeof, arguments))
     with _only_linked(), _uncollected():
-        compiled = _EntryCompiler(function, cpu_target, _OPTIONS, {}, Compiler).compile(kinds, None)
+        compiled = _EntryCompiler(function, cpu_target, _OPTIONS, {}, Compiler).compile(signature, None)
     library = compiled.library
     add_entry(compiled.target_context, library, compiled.fndesc, arguments, symbol)
     library.finalize()
     module = library._final_module.clone()
     module.link_in(llvm.parse_assembly(str(allocator())))
-    for each in (*module.functions, *module.global_variables):
-        if not each.is_declaration and each.name != symbol:
-            each.linkage = "private"  # nothing but the entry is seen: names may come again in other objects
-    foreign = [each.name for each in module.functions if each.is_declaration and each.name.startswith(_OF_NUMBA)]
+    for value in (*module.functions, *module.global_variables):
+        if not value.is_declaration and value.name != symbol:
+            value.linkage = "private"  # only the entry is visible: other objects may use the same names
+    foreign = [value.name for value in module.functions if value.is_declaration and value.name.startswith(_OF_NUMBA)]
     if foreign:
         raise NotImplementedError(f"{function.__qualname__}: compiled, it would call {', '.join(foreign)} of numba")
     code: bytes = library.codegen._tm.emit_object(module)
@@ -308,12 +312,12 @@ def object_code(function: Callable[..., Any], arguments: tuple[Any, ...], symbol
 
 
 def compile_for(baseline: str) -> None:
-    """Make numba compile for a baseline processor, before it compiles anything: with its features and no others."""
+    """Make numba compile for a baseline processor, with its features and no others. Call it before compiling."""
     numba.config.CPU_NAME, numba.config.CPU_FEATURES = baseline, ""
 
 
 def run_by_numba(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], int], Any]:
-    """Return an entry that calls the function through numba, which reads Python's objects with code of its own."""
-    tell_numba()
+    """Return an entry that calls the function through numba, which does not read Python's objects at `OFFSETS`."""
+    register_declarations()
     dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
-    return lambda arguments, known: dispatcher(*arguments)
+    return lambda arguments, table: dispatcher(*arguments)

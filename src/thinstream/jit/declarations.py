@@ -1,4 +1,4 @@
-"""What numba has to know of functions that compiled code calls, declared without importing it."""
+"""Declarations of the functions that compiled code calls, which numba reads when it compiles something."""
 
 import inspect
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: Called by compiled code only, they need no wrappers for Python and C.
+#: Only compiled code calls these functions: they need no wrappers for Python and C.
 _OPTIONS = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
@@ -16,24 +16,24 @@ class Declaration(NamedTuple):
     """A function that compiled code may call."""
 
     function: Callable[..., Any]
-    pick: Callable[..., Any] | None  # what is run in its place, by the types of its arguments; None: itself
-    inline: str  # "never": by LLVM only
-    by_force: bool  # whether LLVM must
+    pick: Callable[..., Any] | None  # returns the function that runs in its place, by types of arguments. None: itself
+    inline: str  # "never": only LLVM inlines it. "always": numba does
+    by_force: bool  # whether LLVM has to inline it
 
     def chooser(self) -> Any:
-        """What numba asks for the function to run: one of the same parameters."""
+        """Return the function that numba asks which function to run. It has the same parameters."""
         pick = self.pick
         if pick is None:
             return lambda *types: self.function
 
         def picked(*types: Any) -> Any:
-            found = pick(*types)
-            return found if found is None else _without_annotations(found)
+            function = pick(*types)
+            return function if function is None else _without_annotations(function)
 
         return _with_parameters(pick, picked)
 
-    def tell_numba(self) -> None:
-        """Makes it known to numba's compiler for the CPU, and to no other."""
+    def register(self) -> None:
+        """Register the function with numba's compiler for the CPU."""
         from numba.extending import overload
 
         options = {"forceinline": self.by_force, **_OPTIONS}
@@ -41,39 +41,39 @@ class Declaration(NamedTuple):
         overload(self.function, options, strict, self.inline, target="cpu")(self.chooser())
 
 
-#: All there are, in the order of declaration; and those of them numba has not been told of.
+#: All declarations, in order, and those that numba does not have yet.
 declarations: list[Declaration] = []
-_untold: list[Declaration] = []
+_waiting: list[Declaration] = []
 
 
-def tell_numba() -> None:
-    """Tells numba of everything declared so far, for code of one's own that is to call it compiled."""
-    while _untold:
-        _untold.pop(0).tell_numba()
+def register_declarations() -> None:
+    """Register all declared functions with numba, so that code compiled by ``numba.njit`` can call them."""
+    while _waiting:
+        _waiting.pop(0).register()
 
 
-def _declare(*given: Any) -> None:
-    declarations.append(Declaration(*given))
-    _untold.append(declarations[-1])
+def _declare(*fields: Any) -> None:
+    declarations.append(Declaration(*fields))
+    _waiting.append(declarations[-1])
 
 
 def scalar(function: Function) -> Function:
-    """A small pure function, usable interpreted and inlined into compiled code."""
+    """Declare a small pure function, which runs as Python and is inlined into compiled code."""
     _declare(function, None, "never", True)
     return function
 
 
 def apart(function: Function) -> Function:
-    """Like `scalar`, for what is rare and long: not inlined by force (nor at all with `not_inlined` in it)."""
+    """Declare a long or rarely called function. LLVM decides whether to inline it (never with `not_inlined`)."""
     _declare(function, None, "never", False)
     return function
 
 
 def compiles(function: Callable[..., Any], inline: str = "never") -> Callable[[Function], Function]:
-    """The decorated function picks, from argument types, what compiled code runs in place of ``function``.
+    """Declare that the decorated function returns what compiled code runs in place of ``function``, by argument types.
 
-    Code is inlined by LLVM; ``inline="always"`` inlines it in numba's own stage already, which spares the counting of
-    references where arrays are passed, but costs compile time and takes straight code only (no branches).
+    LLVM inlines the code. With ``inline="always"``, numba inlines it earlier. Then references to arrays that are passed
+    are not counted, but compiling takes longer, and the code must not have branches.
     """
 
     def register(pick: Function) -> Function:
@@ -84,9 +84,9 @@ def compiles(function: Callable[..., Any], inline: str = "never") -> Callable[[F
 
 
 def lowers(function: Callable[..., Any], result: str) -> Callable[[Function], Function]:
-    """The decorated function writes, in LLVM, what compiled code runs in place of ``function``.
+    """Declare that the decorated function writes the LLVM code that runs in place of ``function``.
 
-    It is given numba's context and builder, the signature and the arguments; ``result`` names the type it returns.
+    It receives numba's context and builder, the signature and the arguments. ``result`` names the type of the result.
     """
 
     def register(lower: Function) -> Function:
@@ -95,34 +95,34 @@ def lowers(function: Callable[..., Any], result: str) -> Callable[[Function], Fu
             from numba import types
             from numba.extending import intrinsic
 
-            def typed(typing_context: Any, *kinds: Any) -> Any:
-                return getattr(types, result)(*kinds), lower
+            def typed(typing_context: Any, *arguments: Any) -> Any:
+                return getattr(types, result)(*arguments), lower
 
             return _with_parameters(function, intrinsic(_with_parameters(function, typed, "typing_context")))
 
-        compiles(function)(_with_parameters(function, lambda *kinds: lowered()))
+        compiles(function)(_with_parameters(function, lambda *arguments: lowered()))
         return lower
 
     return register
 
 
 def not_inlined() -> None:
-    """Keeps the compiled function it stands in out of its callers: a rare call must not cost them registers."""
+    """Keep the calling function out of its callers when compiled: a rare call must not cost them registers."""
 
 
-@compiles(not_inlined, inline="always")  # it must be lowered as a part of that function
+@compiles(not_inlined, inline="always")  # it must become a part of that function
 def _not_inlined() -> Any:
     mark = _noinline()
 
-    def made() -> None:
+    def call_mark() -> None:
         mark()
 
-    return made
+    return call_mark
 
 
 @cache
 def _noinline() -> Any:
-    """The same in LLVM."""
+    """Return `not_inlined` as LLVM code."""
     from numba import types
     from numba.extending import intrinsic
 
@@ -138,15 +138,15 @@ def _noinline() -> Any:
 
 
 def _with_parameters(like: Callable[..., Any], calls: Any, *first: str) -> Any:
-    """A function of the same parameters (numba compares names), behind ``first``, that calls another with them."""
+    """Return a function that calls another, with the parameters of ``like`` after ``first``: numba compares names."""
     names = ", ".join([*first, *inspect.signature(like).parameters])
     scope = {"calls": calls}
-    exec(f"def made({names}):\n return calls({names})", scope)
-    return scope["made"]
+    exec(f"def function({names}):\n return calls({names})", scope)
+    return scope["function"]
 
 
 def _without_annotations(function: Any) -> Any:
-    """A copy numba accepts beside any other signature of the same names (it compares annotations, too)."""
+    """Return a copy without annotations, which numba would compare with those of other signatures."""
     return FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
