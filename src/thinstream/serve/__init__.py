@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from thinstream.errors import MissingPackageError, no_attribute
+from thinstream.errors import MissingPackageError, install, no_attribute
 from thinstream.serve.settings import Limits, Settings
 
 __all__ = ["Limits", "Settings", "create_app"]
@@ -29,4 +29,4 @@ def require_packages() -> None:
         )
     for package in ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client"):
         if find_spec(package) is None:
-            raise MissingPackageError(f"the server needs {package}: pip install 'thinstream[serve]'")
+            raise MissingPackageError(f"the server needs {package}: {install('serve')}")

@@ -14,7 +14,7 @@ CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/c
 def chromium():
     """The browser; skips, saying why, where it is not there."""
     driver = pytest.importorskip(
-        "playwright.sync_api", reason="needs playwright: pip install 'thinstream[test-browser]'"
+        "playwright.sync_api", reason="needs playwright: pip install -e '.[test-browser]'"
     )
     if not os.path.exists(CHROMIUM):
         pytest.skip(f"needs chromium, there is none at {CHROMIUM}: apt install chromium (or set CHROMIUM)")

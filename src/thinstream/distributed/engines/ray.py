@@ -39,6 +39,7 @@ from thinstream.errors import (
     InvalidParameterError,
     MissingPackageError,
     WorkerLostError,
+    install,
     listed,
 )
 
@@ -50,7 +51,7 @@ def ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise MissingPackageError("engine='ray' needs Ray: pip install 'thinstream[ray]'") from error
+        raise MissingPackageError(f"engine='ray' needs Ray: {install('ray')}") from error
     return ray
 
 
@@ -105,7 +106,7 @@ def _join(address: str, timeout: float, options: dict[str, Any]) -> None:
         if failure is None:
             return
         if isinstance(failure, ImportError):
-            text = f"{address} needs Ray's client: pip install 'thinstream[ray]' ({failure})"
+            text = f"{address} needs Ray's client: {install('ray')} ({failure})"
             raise MissingPackageError(text) from failure
         reason = f"{failure}".partition("\n")[0]
     raise InvalidParameterError(f"no Ray cluster can be reached at {address}: {reason}")
