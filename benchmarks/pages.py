@@ -16,7 +16,6 @@ from thinstream.algorithms.registry import algorithms
 ROOT = Path(__file__).parent.parent
 #: The learners that a part measures. "thin" is the selection of features that `model.thin(n, X, y)` makes.
 MEASURED: dict[str, tuple[str, ...]] = {
-    "peers": ("Auto",),
     "defaults": ("Auto", *(algorithm.name for algorithm in algorithms("online"))),
     "rare classes": ("Auto", "AdaRDA", "AROW", "FTRLProximal", "ARCSOGD"),
     "interactions": ("Auto",),

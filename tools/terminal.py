@@ -22,7 +22,7 @@ from thinstream.demo import MODEL, SMALL, TEST, TRAIN, write_texts
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "terminal.svg"
 #: Commands, and the lines of their output that the picture shows.
 COMMANDS = {
-    f"train {TRAIN} --label library --text text -m {MODEL}": r" *(examples|[\d,]+) ",
+    f"train {TRAIN} --label library --text text -m {MODEL}": r" *(examples error|[\d,]+ )",
     f"evaluate {TEST} -m {MODEL}": "error  ",
     f"thin {MODEL} --nnz 100 --refit {TRAIN} -m {SMALL}": "$^",
     f"evaluate {TEST} -m {SMALL}": "error  ",
@@ -32,7 +32,7 @@ THEME = TerminalTheme((20, 24, 30), (223, 229, 236), [(20, 24, 30)] * 8, [(140, 
 
 def main() -> None:
     """Run the commands and write the picture."""
-    console = Console(record=True, width=98, file=io.StringIO(), force_terminal=True)
+    console = Console(record=True, width=76, file=io.StringIO(), force_terminal=True)
     with tempfile.TemporaryDirectory() as folder:
         write_texts(Path(folder))
         for command, shown in COMMANDS.items():
@@ -45,12 +45,13 @@ def main() -> None:
 
 
 def output(command: str, shown: str, folder: str) -> list[str]:
-    """Return the lines of a command that the picture shows, without the margin of the table."""
+    """Return the lines of a command that the picture shows, without the margin and the last columns of the table."""
     words = [sys.executable, "-m", "thinstream", *shlex.split(command)]
     done = subprocess.run(words, cwd=folder, check=True, capture_output=True, text=True)
     lines = [line.rstrip() for line in done.stdout.splitlines() if re.match(shown, line)]
     margin = min((len(line) - len(line.lstrip()) for line in lines), default=0)
-    return [line[margin:] for line in lines if line.strip()]
+    end = lines[0].find("  non-zeros") if lines else -1
+    return [line[margin : end if end > 0 else None] for line in lines]
 
 
 if __name__ == "__main__":
