@@ -11,7 +11,7 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 #: Parts with times of one machine, or rows of docs/versus.csv, which have their own stamps.
 WITHOUT = {"peers", "cost model", "shards", "ranks", "mini-batches"}
 #: Parts that were not regenerated since stamps exist. The page states so.
-OLD = {"interactions", "quality"}
+OLD = {"quality"}
 PARTS = [(page, part, stamp) for page in PAGES for part, stamp in stamps(page.read_text("utf-8")).items()]
 
 
