@@ -1,6 +1,6 @@
 """What a budget of features costs in error, beside plain hashing into as much memory.
 
-    python -m benchmarks.budget [--rows N] [--data DIR] [--docs docs/feature-budget.md]
+    python -m benchmarks.budget [--rows N] [--data DIR] [--docs docs/measurements.md]
 
 Caveats first. One order of the rows, shuffled once; progressive errors in percent, of rows before they were learned;
 one pass of AROW with rows of unit length. Budgets are a tenth, a thirtieth and a hundredth of the features that occur.

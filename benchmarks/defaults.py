@@ -44,7 +44,7 @@ SETS = {
     "elec2": "elec2",
     "census": "census-income",
 }
-PREPARATIONS: dict[str, dict[str, str]] = {"as they are": {}, 'with `scale="max"`': {"scale": "max"}}
+PREPARATIONS: dict[str, dict[str, str]] = {"Raw rows": {}, 'Rows with `scale="max"`': {"scale": "max"}}
 PEERS = {"Vowpal Wabbit": "Vowpal Wabbit", "scikit-learn": "`SGDClassifier`"}
 #: Rows × features from which on a learner is left out: a row of SMIDAS costs as much as there are weights.
 SLOW = {"SMIDAS": 2.5e8}
@@ -123,7 +123,7 @@ def page(found: dict[str, dict[str, dict[str, float]]]) -> str:
             [name, *(cell(each[name], each[MAJORITY]) if name in each else "" for each in columns.values())]
             for name in learners
         ]
-        pieces += [f"Rows {kind}:\n", table(["", *columns], rows) + "\n", worse(columns) + "\n"]
+        pieces += [f"{kind}:\n", table(["", *columns], rows) + "\n", worse(columns) + "\n"]
     return "\n".join(pieces)
 
 

@@ -1,6 +1,6 @@
 """Log-loss of Auto with and without the members that learn products of features, on early rows and on all rows.
 
-    python -m benchmarks.interactions [--docs docs/auto.md] [--data DIR] [--sets a9a,w8a]
+    python -m benchmarks.interactions [--docs docs/measurements.md] [--data DIR] [--sets a9a,w8a]
 
 Caveats first. Training rows only, in the order of ``benchmarks.versus``, at most 50,000. All members learn all rows.
 One head gets the scores of all members, another one those of the members without products. Each log-loss is the mean

@@ -1,6 +1,6 @@
 """Rare positives: a threshold, costs, balancing and ARCSOGD, judged on rows held out.
 
-    python -m benchmarks.rare_classes [--docs docs/recipes/rare-positives.md] [--data DIR] [--sets w8a,mammography]
+    python -m benchmarks.rare_classes [--docs docs/rare-positives.md] [--data DIR] [--sets w8a,mammography]
 
 Caveats first. One split and one order of each set, those of ``benchmarks.versus``; of phish-url so many positives are
 left out, at random, that 1 % are left, in training and test rows alike. Every learner at its defaults, one pass,
@@ -59,7 +59,7 @@ def main() -> None:
         train, test = halves(name, options.scratch)
         found.append([(learner, *one) for learner in LEARNERS for one in outcomes(learner, train, test)])
         share = 100 * float((train.y > 0).mean())
-        about = f"{len(train.y):,} rows, {train.X.shape[1]:,} features, {share:.2g} % positive"
+        about = f"{len(train.y):,} rows, {train.X.shape[1]:,} features, {share:.2g}% positive"
         pieces.append(f"**{name}**, {about}; {len(test.y):,} test rows, {int((test.y > 0).sum()):,} positive\n")
         pieces.append(shown(found[-1]))
         print("\n".join(pieces[-2:]), flush=True)

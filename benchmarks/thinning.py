@@ -1,6 +1,6 @@
 """How small models get: files and test errors in full, of weights only, and refitted on 100 and 1,000 features.
 
-    python -m benchmarks.thinning [--docs docs/thin-models.md] [--data DIR] [--sets sms-spam,enron1-spam]
+    python -m benchmarks.thinning [--docs docs/measurements.md] [--data DIR] [--sets sms-spam,enron1-spam]
 
 Caveats first. One split and one order of each dataset, those of ``benchmarks.versus``. Learners have default parameters
 and read rows of unit length once (Auto has its portfolio). They are refitted on the training rows, as Auto. Test errors

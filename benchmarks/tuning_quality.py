@@ -1,6 +1,6 @@
 """What tuning in one pass picks, against exhaustive cross-validation of every configuration, on real data.
 
-    python benchmarks/tuning_quality.py FOLDER [--sets a9a,w8a] [--shuffles 5] [--write docs/tuning.md]
+    python -m benchmarks.tuning_quality FOLDER [--sets a9a,w8a] [--shuffles 5] [--write docs/measurements.md]
 
 Caveats first. One pass: `OnlineGridSearchCV` with 5 folds, held-out rows scored as they pass, all candidates as lanes.
 Exhaustive: scikit-learn's `GridSearchCV` with the same folds; every configuration is trained anew on four folds and its
@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
+from benchmarks.pages import put
 from sklearn.datasets import load_svmlight_file, load_svmlight_files
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
 
@@ -34,7 +35,6 @@ SEARCHES = (
     (ts.AROW(fit_intercept=False), {"r": [2.0**e for e in range(-5, 6)]}),
     (ts.SSOL(fit_intercept=False), {"eta": [2.0**e for e in range(-5, 4, 2)], "r": [2.0**e for e in range(-5, 6, 2)]}),
 )
-BEGIN, END = "<!-- quality: begin (generated, see benchmarks/tuning_quality.py) -->", "<!-- quality: end -->"
 HEAD = (
     "| set | rows | algorithm | candidates | one pass | exhaustive | difference ± s.e. |\n|---|---|---|---|---|---|---|"
 )
@@ -68,9 +68,7 @@ def main():
     seconds = time.perf_counter() - start
     print(f"\none pass is worse by more than two standard errors in {worse} of {len(lines)}; {seconds:.0f} s")
     if options.write:
-        before, rest = options.write.read_text().split(BEGIN)
-        table = "\n".join([BEGIN, HEAD, *lines, END])
-        options.write.write_text(before + table + rest.split(END)[1])
+        put(options.write, "quality", "\n".join([HEAD, *lines]))
 
 
 def load(folder, name):

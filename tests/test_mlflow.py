@@ -17,7 +17,7 @@ import scipy.sparse as sp
 import thinstream as ts
 from thinstream.errors import InvalidInputError
 
-mlflow = pytest.importorskip("mlflow", reason="needs mlflow: pip install 'thinstream[mlflow]', make test-mlflow")
+mlflow = pytest.importorskip("mlflow", reason="needs mlflow: pip install -e '.[mlflow]', make test-mlflow")
 pytestmark = [pytest.mark.mlflow, pytest.mark.filterwarnings("ignore")]
 
 from thinstream import mlflow as flavor  # noqa: E402

@@ -2,7 +2,7 @@
 
     python -m tools.screenshots [--out docs]
 
-Needs chromium and playwright (`thinstream[test-browser]`).
+Needs chromium and playwright (the extra `test-browser`).
 """
 
 import argparse

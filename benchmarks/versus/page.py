@@ -231,7 +231,7 @@ def _defaults(rows: Sequence[Row]) -> str:
             f" On {len(better)} of {len(names)} datasets, thinstream's default is better on the test rows than the"
             f" model that validation chose ({', '.join(better)}). Defaults are not among the candidates, for all tools."
         )
-    return f"## Error, defaults\n\n{said}\n\n{table}" if table else ""
+    return f"## Error of default parameters: AROW and other tools\n\n{said}\n\n{table}" if table else ""
 
 
 def _chosen(rows: Sequence[Row]) -> str:

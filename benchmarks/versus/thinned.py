@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from benchmarks.pages import digest
 from benchmarks.versus.contest import error, open_contest
 from benchmarks.versus.judging import OURS
 from benchmarks.versus.sets import SETS
@@ -43,7 +44,7 @@ def measured(set_name: str, tool_name: str, scratch: Path, smoke: bool) -> list[
         scores = np.concatenate([small.learner.scores(batch) for batch in ours_running.batches(contest, "test")])
         row = {"set": set_name, "tool": OURS, "column": COLUMN, "candidate": str(choice.best.way)}
         measures = {"error": error(scores, contest.y_test), "nnz": small.learner.nnz, "log_loss": choice.best.log_loss}
-        found.append(row | measures | counts)
+        found.append(row | measures | counts | {"code": digest("Auto", "thin")})
     return found
 
 

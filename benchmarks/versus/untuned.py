@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from benchmarks.pages import digest
 from benchmarks.versus.accuracy import finished, outcome
 from benchmarks.versus.contest import Candidate, Contest, Scores, open_contest
 from benchmarks.versus.judging import AUTO_PEER, OURS, best_peer
@@ -53,7 +54,8 @@ def measured(set_name: str, tool_name: str, scratch: Path, smoke: bool) -> list[
     found = {"log_loss": log_loss(scores, contest.y_test), "lane": best, "lane_log_loss": alone[best]}
     counts = {"rows": len(contest.y), "test_rows": len(contest.y_test)}
     peers = [] if smoke else _best_peer(contest)
-    return [{"set": set_name, **each, **counts} for each in [{"tool": OURS, **row, **found}, *peers]]
+    ours = {"tool": OURS, **row, **found, "code": digest("Auto")}
+    return [{"set": set_name, **each, **counts} for each in [ours, *peers]]
 
 
 def _best_peer(contest: Contest) -> list[Row]:

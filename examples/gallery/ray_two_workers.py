@@ -4,7 +4,7 @@ Two workers on Ray
 
 The same model learned by one process and by two workers of Ray, each with half of the rows, merged now and then by
 the rule of the algorithm. This story is not run when the site is built, as it starts a cluster of its own; the
-picture is of a run on two cores. It needs `pip install 'thinstream[ray,plot]'`.
+picture is of a run on two cores. It needs `pip install '.[ray,plot]'`.
 
 .. image:: /_static/ray_two_workers.png
    :alt: error on new rows against rows learned, for one process and for two workers
@@ -28,7 +28,7 @@ from thinstream.datasets import zipf_text
 try:
     import ray
 except ImportError:
-    sys.exit("this story needs Ray: pip install 'thinstream[ray,plot]'")
+    sys.exit("this story needs Ray: pip install '.[ray,plot]'")
 
 X, y = zipf_text(44_000, 20_000, noise=0.05)
 folder = Path(tempfile.mkdtemp())

@@ -1,5 +1,6 @@
 """The exceptions and warnings. Messages state what is wrong, what is allowed, what was given and where."""
 
+import re
 from collections.abc import Iterable
 
 
@@ -35,6 +36,22 @@ class UnknownNameError(ThinstreamError, LookupError):
 
 class MissingPackageError(ThinstreamError, ImportError):
     """A missing optional package. The message contains the command that installs it."""
+
+
+def install(extra: str) -> str:
+    """Return the command that installs the packages of an optional feature, wherever thinstream was installed from.
+
+    >>> install("zstd")
+    "pip install 'zstandard>=0.19'"
+    """
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        own = [line.split(";") for line in requires("thinstream") or () if ";" in line]
+    except PackageNotFoundError:  # a copy of the repository that is on sys.path, but not installed
+        return f"pip install '.[{extra}]'"
+    names = [name.strip() for name, marker in own if re.search(rf"extra == ['\"]{extra}['\"]", marker)]
+    return " ".join(["pip install", *(f"'{name}'" for name in names)])
 
 
 class MissingDataError(ThinstreamError, FileNotFoundError):

@@ -1,6 +1,6 @@
 """MLflow: save, log, register, load and serve models of thinstream.
 
-    pip install 'thinstream[mlflow]'
+    pip install 'mlflow>=2.20'
 
 A saved model is a folder in MLflow's format with one model file (safetensors, never pickled). It has two flavors. From
 ``thinstream``, `load_model` returns the fitted estimator, which can learn more. With ``python_function``,
@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
 import thinstream
-from thinstream.errors import InvalidInputError, MissingPackageError, listed
+from thinstream.errors import InvalidInputError, MissingPackageError, install, listed
 from thinstream.estimators import load, save
 
 __all__ = ["FLAVOR", "load_model", "log_model", "save_model"]
@@ -42,7 +42,7 @@ def _mlflow() -> Any:
         import mlflow.pyfunc
     except ImportError:
         raise MissingPackageError(
-            "thinstream.mlflow needs the package mlflow, which is not installed: pip install 'thinstream[mlflow]'"
+            f"thinstream.mlflow needs the package mlflow, which is not installed: {install('mlflow')}"
         ) from None
     return mlflow
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from thinstream.errors import MissingPackageError, UnknownNameError, listed
+from thinstream.errors import MissingPackageError, UnknownNameError, install, listed
 from thinstream.files import replacing
 
 EXTENSIONS = (".png", ".svg")
@@ -18,7 +18,7 @@ def matplotlib() -> Any:
         import matplotlib.ticker
     except ImportError:
         raise MissingPackageError(
-            "pictures need the package matplotlib, which is not installed: pip install 'thinstream[plot]'"
+            f"pictures need the package matplotlib, which is not installed: {install('plot')}"
         ) from None
     return matplotlib
 

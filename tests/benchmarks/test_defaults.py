@@ -28,7 +28,7 @@ def test_the_table_tells_who_is_above():
     assert worse(columns) == "Above the majority: CW (one); AROW (two)."
     assert worse({"one": {MAJORITY: 3.0, "AROW": 3.0}}) == "None is above the majority anywhere."
     assert cell(3.0, 3.0) == "3.00"
-    kinds = {"as they are": columns["one"], 'with `scale="max"`': columns["two"]}
+    kinds = {"Raw rows": columns["one"], 'Rows with `scale="max"`': columns["two"]}
     text = page({"one": kinds, "two": kinds})
     assert "| AROW | 2.00 | 2.00 |" in text
     assert "| AROW | **5.50** | **5.50** |" in text

@@ -90,7 +90,7 @@ def test_bad_devices(colours, thin):
 
 
 def test_without_a_gpu(colours, thin):
-    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install 'thinstream[cuda]'")
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install -e '.[cuda]'")
     from thinstream.lanes.cuda.package import cuda
 
     if cuda.is_available():

@@ -316,7 +316,7 @@ def test_fingerprints(save):
 
 def test_without_pyarrow(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingPackageError, match=r"need pyarrow: pip install 'thinstream\[arrow\]'"):
+    with pytest.raises(MissingPackageError, match=r"need pyarrow: pip install 'pyarrow"):
         ArrowFiles("a.parquet")
 
 

@@ -349,7 +349,7 @@ def test_the_same_model_from_stream_and_cache(path):
 def test_reading_needs_no_pyarrow_but_writing_says_so(tiny, path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     assert len(rows(Cache(path).batches())) == 6
-    with pytest.raises(MissingPackageError, match=r"pip install 'thinstream\[arrow\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'pyarrow"):
         write_cache(Told([]), path)
 
 

@@ -164,7 +164,7 @@ def test_without_zstandard(tmp_path, monkeypatch):
     path = written(tmp_path / "a.zst", b"text")
     monkeypatch.setitem(sys.modules, "zstandard", None)
     for use in (open_read, open_write):
-        with pytest.raises(MissingPackageError, match=r"pip install 'thinstream\[zstd\]'"):
+        with pytest.raises(MissingPackageError, match=r"pip install 'zstandard"):
             use(path)
     assert path.stat().st_size > 0  # not opened for writing
 

@@ -17,7 +17,7 @@ RAY_NODE = {"node_ip_address": "127.0.0.1", "num_cpus": 1, "object_store_memory"
 def ray_settings() -> Iterator[Path]:
     """The folder in which Ray keeps everything, also the token without which nobody gets in."""
     if importlib.util.find_spec("ray") is None:
-        pytest.skip("Ray is not installed: make test-distributed, or pip install 'thinstream[ray]'")
+        pytest.skip("Ray is not installed: make test-distributed, or pip install -e '.[ray]'")
     folder = Path(tempfile.mkdtemp(prefix="ray"))  # a short path: those of sockets may have 107 bytes
     token = folder / "token"
     token.touch(mode=0o600)
@@ -65,7 +65,7 @@ def ray_cluster(ray_nodes: Any) -> str:
 def spark_cluster() -> Iterator[Any]:
     """A session on a cluster of two executors, processes of this machine."""
     if importlib.util.find_spec("pyspark") is None:
-        pytest.skip("PySpark is not installed: make test-distributed, or pip install 'thinstream[spark]'")
+        pytest.skip("PySpark is not installed: make test-distributed, or pip install -e '.[spark]'")
     from thinstream.distributed.engines.spark import local_cluster
 
     session, stop = local_cluster(2)

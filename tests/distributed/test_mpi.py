@@ -16,7 +16,7 @@ from tests.cli.commands import without_compiling
 from thinstream.models.file import read
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
-pytest.importorskip("mpi4py", reason="mpi4py is not installed: pip install 'thinstream[mpi]' mpich")
+pytest.importorskip("mpi4py", reason="mpi4py is not installed: pip install -e '.[mpi]' mpich")
 pytestmark = pytest.mark.skipif(not MPIEXEC.exists(), reason="there is no mpiexec: pip install mpich")
 
 

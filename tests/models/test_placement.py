@@ -57,7 +57,7 @@ def test_estimators_on_the_cpu():
 
 
 def test_without_a_gpu():
-    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install 'thinstream[cuda]'")
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install -e '.[cuda]'")
     from thinstream.lanes.cuda.package import cuda
 
     if cuda.is_available():

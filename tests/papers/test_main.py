@@ -71,7 +71,7 @@ def test_a_smoke_run_does_not_replace_results(capsys):
 
 
 def test_without_a_gpu(capsys, tmp_path):
-    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install 'thinstream[cuda]'")
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install -e '.[cuda]'")
     from thinstream.lanes.cuda.package import cuda
 
     if cuda.is_available():

@@ -60,7 +60,7 @@ def test_without_matplotlib_the_error_says_what_to_install(kind, path, tmp_path,
         return real(name, *arguments)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingPackageError, match=r"pip install 'thinstream\[plot\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'matplotlib"):
         draw_path(path, "error", None, tmp_path / f"path.{kind}")
 
 

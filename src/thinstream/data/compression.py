@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from thinstream.errors import InvalidInputError, MissingPackageError
+from thinstream.errors import InvalidInputError, MissingPackageError, install
 
 Name = str | os.PathLike[str]
 #: Bytes of text that are decompressed at a time, and bytes of a file that are read at a time.
@@ -87,9 +87,7 @@ def _zstandard() -> Any:
     try:
         import zstandard
     except ImportError as error:
-        raise MissingPackageError(
-            "Files ending in .zst need the package zstandard: pip install 'thinstream[zstd]'"
-        ) from error
+        raise MissingPackageError(f"Files ending in .zst need the package zstandard: {install('zstd')}") from error
     return zstandard
 
 

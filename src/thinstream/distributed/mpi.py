@@ -35,6 +35,7 @@ from thinstream.errors import (
     MissingPackageError,
     NumericalError,
     WeightsOnlyError,
+    install,
 )
 from thinstream.models.container import Arrays, Blocks
 from thinstream.models.file import Grade, read, write
@@ -125,7 +126,7 @@ def join() -> Ranks:
     except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py finds no MPI library
         reason = str(error).splitlines()[0]
         raise MissingPackageError(
-            f"--mode features needs mpi4py and an MPI library ({reason}): pip install 'thinstream[mpi]' mpich"
+            f"--mode features needs mpi4py and an MPI library ({reason}): {install('mpi')} mpich"
         ) from error
     started = max(int(os.environ.get(name) or 1) for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE"))
     if started > MPI.COMM_WORLD.size:

@@ -281,7 +281,7 @@ class SparsityPath(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the path to a PNG, SVG or HTML file. It needs ``thinstream[plot]``."""
+        """Draw the path to a PNG, SVG or HTML file. It needs matplotlib."""
         from thinstream.tuning.figures import draw_path
 
         check_is_fitted(self)

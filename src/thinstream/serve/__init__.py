@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from thinstream.errors import MissingPackageError, no_attribute
+from thinstream.errors import MissingPackageError, install, no_attribute
 
 __all__ = ["Limits", "Settings", "create_app"]
 
@@ -28,7 +28,7 @@ def require_packages() -> None:
         )
     for package in ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client"):
         if find_spec(package) is None:
-            raise MissingPackageError(f"the server needs {package}: pip install 'thinstream[serve]'")
+            raise MissingPackageError(f"the server needs {package}: {install('serve')}")
 
 
 class Limits(NamedTuple):

@@ -56,10 +56,13 @@ def test_escapes_and_hosts():
     assert not is_address(None)
 
 
-@pytest.mark.parametrize(("scheme", "package"), [("redis", "redis"), ("nats", "nats"), ("kafka", "confluent_kafka")])
-def test_packages_that_are_missing(monkeypatch, scheme, package):
+@pytest.mark.parametrize(
+    ("scheme", "package", "name"),
+    [("redis", "redis", "redis"), ("nats", "nats", "nats-py"), ("kafka", "confluent_kafka", "confluent-kafka")],
+)
+def test_packages_that_are_missing(monkeypatch, scheme, package, name):
     monkeypatch.setitem(__import__("sys").modules, package, None)
-    with pytest.raises(MissingPackageError, match=rf"{scheme}:// needs .*: pip install 'thinstream\[{scheme}\]'"):
+    with pytest.raises(MissingPackageError, match=rf"{scheme}:// needs .*: pip install '{name}>="):
         open_broker(Address.of(f"{scheme}://localhost/clicks"))
 
 

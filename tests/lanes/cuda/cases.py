@@ -12,7 +12,7 @@ from thinstream.lanes.learner import Learner
 
 def require_device():
     """Skips where there is neither a GPU nor the simulator."""
-    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install 'thinstream[cuda]'")
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install -e '.[cuda]'")
     from thinstream.lanes.cuda.package import cuda
 
     if not cuda.is_available():

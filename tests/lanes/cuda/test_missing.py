@@ -16,18 +16,18 @@ def test_without_the_package(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "numba_cuda" else find(name))
-    with pytest.raises(MissingPackageError, match=r"numba-cuda.*: pip install 'thinstream\[cuda\]'"):
+    with pytest.raises(MissingPackageError, match=r"numba-cuda.*: pip install 'numba-cuda"):
         Lanes("fsol", [{}], n_features=1, device="cuda")
     assert chosen_device("auto", 10**6, 1) == "cpu"
 
 
 def test_without_a_gpu():
-    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install 'thinstream[cuda]'")
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install -e '.[cuda]'")
     from thinstream.lanes.cuda.package import cuda
 
     if cuda.is_available():
         pytest.skip("there is a GPU, or its simulator")
-    with pytest.raises(MissingPackageError, match=r"needs an NVIDIA GPU .* pip install 'thinstream\[cuda\]'"):
+    with pytest.raises(MissingPackageError, match=r"needs an NVIDIA GPU .* pip install 'numba-cuda"):
         Lanes("fsol", [{}], n_features=1, device="cuda")
 
 

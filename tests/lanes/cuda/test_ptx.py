@@ -13,7 +13,7 @@ from thinstream.algorithms.registry import find, rule_of
 @pytest.fixture
 def to_ptx(monkeypatch):
     """Compiles a kernel for sm_90; skips where the toolkit's libNVVM is not installed."""
-    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install 'thinstream[cuda]'")
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install -e '.[cuda]'")
     from thinstream.lanes.cuda.package import SIMULATED, cuda, tell_cuda, unfused
 
     if SIMULATED:
@@ -33,7 +33,7 @@ def to_ptx(monkeypatch):
             with unfused():
                 return cuda.compile(kernel.py_func, types, device=False, abi="numba", cc=(9, 0), output="ptx")[0]
         except DynamicLibNotFoundError:
-            pytest.skip("libNVVM is not installed: pip install 'thinstream[cuda]'")
+            pytest.skip("libNVVM is not installed: pip install -e '.[cuda]'")
 
     return compiled
 

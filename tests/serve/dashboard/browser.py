@@ -13,9 +13,7 @@ CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/c
 @contextmanager
 def chromium():
     """The browser; skips, saying why, where it is not there."""
-    driver = pytest.importorskip(
-        "playwright.sync_api", reason="needs playwright: pip install 'thinstream[test-browser]'"
-    )
+    driver = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install -e '.[test-browser]'")
     if not os.path.exists(CHROMIUM):
         pytest.skip(f"needs chromium, there is none at {CHROMIUM}: apt install chromium (or set CHROMIUM)")
     with driver.sync_playwright() as playwright:

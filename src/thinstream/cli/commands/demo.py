@@ -49,12 +49,10 @@ def demo(
     except OSError as error:
         raise ThinstreamError(f"{folder}: cannot be used as a folder: {error.strerror}") from None
     print("Which library is a docstring from? The texts are those of the installed NumPy, SciPy and scikit-learn.")
-    texts = [(library, text) for library in LIBRARIES for text in docstrings(library)]
-    random.Random(0).shuffle(texts)
-    n_train = len(texts) * 4 // 5
-    write_rows(target / TRAIN, texts[:n_train])
-    write_rows(target / TEST, texts[n_train:])
-    print(f"{len(texts):,} texts: {n_train:,} in {target / TRAIN}, the others in {target / TEST}.\n\n$ cd {folder}")
+    n_train, n_test = write_texts(target)
+    print(
+        f"{n_train + n_test:,} texts: {n_train:,} in {target / TRAIN}, the others in {target / TEST}.\n\n$ cd {folder}"
+    )
     for command in COMMANDS:
         print(f"\n$ thinstream {command}", flush=True)
         thinstream(command, target)
@@ -66,6 +64,16 @@ def demo(
     print(f"Look at error.png, words.png and report.html in {folder}.")
     print("\nThe figures and tables of the papers: python -m papers --help, in a clone of the repository.")
     print("`make reproduce` runs all of them.")
+
+
+def write_texts(folder: Path) -> tuple[int, int]:
+    """Write the texts of all libraries, four fifths to train on and the others to test. Return their numbers."""
+    texts = [(library, text) for library in LIBRARIES for text in docstrings(library)]
+    random.Random(0).shuffle(texts)
+    n_train = len(texts) * 4 // 5
+    write_rows(folder / TRAIN, texts[:n_train])
+    write_rows(folder / TEST, texts[n_train:])
+    return n_train, len(texts) - n_train
 
 
 def thinstream(command: str, folder: Path, capture: bool = False) -> str:

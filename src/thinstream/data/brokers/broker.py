@@ -17,6 +17,7 @@ from thinstream.errors import (
     MissingPackageError,
     SourceError,
     SourceGapError,
+    install,
 )
 
 # The interface of a broker: messages in order, from any position on.
@@ -88,7 +89,7 @@ def open_broker(address: Address) -> Broker:
 
 def missing(scheme: str, package: str, extra: str) -> MissingPackageError:
     """Return the error for a client that is not installed."""
-    return MissingPackageError(f"{scheme} needs {package}: pip install 'thinstream[{extra}]'")
+    return MissingPackageError(f"{scheme} needs {package}: {install(extra)}")
 
 
 def gap(

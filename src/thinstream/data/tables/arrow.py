@@ -18,7 +18,7 @@ from thinstream.data.options import require_columns
 from thinstream.data.sources import marks
 from thinstream.data.stream import START
 from thinstream.data.tables.columns import CELLS, Column, RowStream, sparse_values, weights_of
-from thinstream.errors import InvalidInputError, InvalidParameterError, MissingPackageError, listed, near
+from thinstream.errors import InvalidInputError, InvalidParameterError, MissingPackageError, install, listed, near
 
 # Import pyarrow, an optional package.
 
@@ -31,7 +31,7 @@ def pyarrow() -> Any:
         import pyarrow.ipc
         import pyarrow.parquet
     except ImportError as error:
-        raise MissingPackageError("Arrow and Parquet files need pyarrow: pip install 'thinstream[arrow]'") from error
+        raise MissingPackageError(f"Arrow and Parquet files need pyarrow: {install('arrow')}") from error
     return pyarrow
 
 

@@ -34,7 +34,14 @@ from thinstream.distributed.engines.launcher import (
     with_worker,
 )
 from thinstream.distributed.sources import TableColumns, TableShard, cut
-from thinstream.errors import InvalidInputError, InvalidParameterError, MissingPackageError, WorkerLostError, listed
+from thinstream.errors import (
+    InvalidInputError,
+    InvalidParameterError,
+    MissingPackageError,
+    WorkerLostError,
+    install,
+    listed,
+)
 
 _PATH, _PREFIX = "RAY_AUTH_TOKEN_PATH", "thinstream-ray-"
 
@@ -44,7 +51,7 @@ def ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise MissingPackageError("engine='ray' needs Ray: pip install 'thinstream[ray]'") from error
+        raise MissingPackageError(f"engine='ray' needs Ray: {install('ray')}") from error
     return ray
 
 
@@ -99,7 +106,7 @@ def _join(address: str, timeout: float, options: dict[str, Any]) -> None:
         if failure is None:
             return
         if isinstance(failure, ImportError):
-            text = f"{address} needs Ray's client: pip install 'thinstream[ray]' ({failure})"
+            text = f"{address} needs Ray's client: {install('ray')} ({failure})"
             raise MissingPackageError(text) from failure
         reason = f"{failure}".partition("\n")[0]
     raise InvalidParameterError(f"no Ray cluster can be reached at {address}: {reason}")

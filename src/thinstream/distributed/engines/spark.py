@@ -33,7 +33,7 @@ from thinstream.distributed.engines.launcher import (
     require_reachable,
     with_worker,
 )
-from thinstream.errors import InvalidParameterError, MissingPackageError, WorkerLostError
+from thinstream.errors import InvalidParameterError, MissingPackageError, WorkerLostError, install
 
 #: Seconds in which executors for all workers must start.
 PATIENCE = 120.0
@@ -59,7 +59,7 @@ def pyspark() -> Any:
             import pyspark
             import pyspark.sql
     except ImportError as error:
-        raise MissingPackageError("engine='spark' needs PySpark: pip install 'thinstream[spark]'") from error
+        raise MissingPackageError(f"engine='spark' needs PySpark: {install('spark')}") from error
     return pyspark
 
 

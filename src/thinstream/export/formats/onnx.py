@@ -6,7 +6,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thinstream.errors import MissingPackageError
+from thinstream.errors import MissingPackageError, install
 from thinstream.export.linear import LinearModel, Vector
 from thinstream.models.model import NORMALIZED
 from thinstream.models.products import Products
@@ -99,7 +99,7 @@ def _graph(model: LinearModel, name: str) -> Any:
     try:
         from onnx import TensorProto, helper, numpy_helper
     except ImportError:
-        raise MissingPackageError("ONNX files need the package onnx: pip install 'thinstream[onnx]'") from None
+        raise MissingPackageError(f"ONNX files need the package onnx: {install('onnx')}") from None
     dtype, labels, classes = model.weights.dtype, _labels(model.classes), len(model.intercepts)
     real = TensorProto.FLOAT if dtype == np.float32 else TensorProto.DOUBLE
     constants = {

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from thinstream.engine.loop import prefetch
-from thinstream.errors import MissingPackageError
+from thinstream.errors import MissingPackageError, install
 from thinstream.jit import declarations, not_inlined
 from thinstream.jit.cache import CodeFile, abi, numba_settings, sources_of
 
@@ -83,7 +83,7 @@ class KeptKernels:
         return CodeFile(self._name, f"{self._constants} {signature} {around}", sources)
 
 
-_INSTALL = "pip install 'thinstream[cuda]'"
+_INSTALL = install("cuda")
 
 if importlib.util.find_spec("numba_cuda") is None:
     raise MissingPackageError(f"device='cuda' needs the package numba-cuda, which is not installed: {_INSTALL}")

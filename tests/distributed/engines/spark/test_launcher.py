@@ -228,7 +228,7 @@ def test_the_java_of_a_package_does(tmp_path: Path) -> None:
 
 def test_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    with pytest.raises(MissingPackageError, match=r"pip install 'thinstream\[spark\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'pandas>=2.2' 'pyarrow>=15' 'pyspark"):
         SparkLauncher(2)
 
 
