@@ -119,7 +119,7 @@ def test_a_pipe_is_swept_in_one_pass_or_not_at_all(rows, thin):
     ("arguments", "words"),
     [
         (("--l1", "1"), "such as 1e-6..1"),
-        (("--l1", "2..1"), "below l1_max"),
+        (("--l1", "2..1"), "with LOW below HIGH"),
         (("--memory", "lots"), "such as 500M or 4G"),
         (("--plot", "p.pdf"), "extension must be"),
         (("--pick", "first"), "pick must be"),

@@ -20,14 +20,7 @@ from thinstream.data.stream import Stream
 from thinstream.errors import InvalidInputError, InvalidParameterError, ThinstreamWarning
 from thinstream.estimators.base import CALIBRATED, KEY, ModelClassifier, as_before_on_error, reads
 from thinstream.estimators.inputs import csr_of, labels_of
-from thinstream.models.explain import (
-    KEPT_NAMES,
-    Explanation,
-    cell_names,
-    explain,
-    with_largest_names,
-    with_names_of,
-)
+from thinstream.models.explain import KEPT_NAMES, Explanation, cell_names, explain, with_largest_names, with_names_of
 from thinstream.models.importance import importance, ranked_features
 from thinstream.models.model import Model, score_of
 from thinstream.models.thin import require_count, thin

@@ -175,7 +175,9 @@ def _parse_ends(text: str | None) -> tuple[float | None, float | None]:
     except ValueError:
         low = high = -1.0
     if any(end is not None and not 0.0 < end < inf for end in (low, high)) or (low and high and low >= high):
-        raise InvalidParameterError(f"--l1 must be LOW..HIGH, two numbers > 0 such as 1e-6..1, got {text!r}")
+        raise InvalidParameterError(
+            f"--l1 must be LOW..HIGH such as 1e-6..1, > 0 and with LOW below HIGH, got {text!r}"
+        )
     return low, high
 
 

@@ -92,10 +92,7 @@ def _vector(vector: Vector, is_binary: bool) -> str:
     columns, starts = np.unique(vector.indices[order], return_index=True)
     members = {"indices": _json(columns.tolist())}
     if not is_binary:
-        members |= {
-            "starts": _json([*starts.tolist(), len(order)]),
-            "classes": _json(vector.rows[order].tolist()),
-        }
+        members |= {"starts": _json([*starts.tolist(), len(order)]), "classes": _json(vector.rows[order].tolist())}
     members["weights"] = _numbers(vector.weights[order])
     if vector.normalize:
         members["normalize"] = _json(vector.normalize)
