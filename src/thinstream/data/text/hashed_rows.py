@@ -46,7 +46,6 @@ from thinstream.data.text.sorting import tidy_named_rows
 from thinstream.data.text.tokens import Runs, Spliced, Wording, run_features
 from thinstream.engine.protocol import LARGEST
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
-from thinstream.jit import compiled
 
 BYTE_ORDER = b"\xef\xbb\xbf"  # some editors write it at the start of a file
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # the byte order marks of UTF-16
@@ -283,29 +282,14 @@ def _texts(names: Spelled, parts: NDArray[np.int64]) -> list[str]:
     return [MARK.join(next(rest) for _ in range(count)) for count in np.sum(used, axis=1).tolist()]
 
 
-@compiled("thinstream.data.cells")
-def _spell(text: Any, names: Any, ends: Any, out: Any, fill: Any, spans: Any) -> None:
-    """Copy the names of features to the end of their heads, and fill in their spans."""
-    for k in range(len(names)):
-        head = names[k, 2]
-        low, high = ends[head], ends[head + 1]
-        if head % HEADS == 0:  # the name of a number has no head
-            spans[k, 0], spans[k, 1], spans[k, 2], spans[k, 3] = low, low, low, high
-            continue
-        spans[k, 0], spans[k, 1], spans[k, 2] = low, high, fill
-        for i in range(names[k, 3], names[k, 4]):
-            out[fill] = text[i]
-            fill += 1
-        spans[k, 3] = fill
-
-
 def _spelled(names: NDArray[np.int32], text: NDArray[np.uint8], heads: NDArray[np.uint8], ends: Any) -> Spelled:
-    """Return the names of features; their heads are those of columns."""
-    size = int(np.sum(names[:, 4] - names[:, 3], dtype=np.int64))
-    packed, spans = np.empty(len(heads) + size, np.uint8), np.empty((len(names), 4), np.int32)
-    packed[: len(heads)] = heads
-    _spell(text, names, ends, packed, len(heads), spans)
-    return Spelled(packed, spans)
+    """Return the names of features: heads, which are those of columns, and parts of the text, which follows them."""
+    head, has_head, spans = names[:, 2], names[:, 2] % HEADS != 0, np.empty((len(names), 4), np.int32)
+    spans[:, 0], spans[:, 3] = ends[head], ends[head + 1]
+    spans[:, 1] = np.where(has_head, spans[:, 3], spans[:, 0])  # the name of a number has no head
+    spans[:, 2] = np.where(has_head, names[:, 3] + len(heads), spans[:, 0])
+    spans[has_head, 3] = names[has_head, 4] + len(heads)
+    return Spelled(np.concatenate([heads, text[: names[:, 4].max(initial=0)]]), spans)
 
 
 @dataclass(kw_only=True)

@@ -164,33 +164,34 @@ def _parse(text: Any, meaning: Any, patterns: Any, out: Any, features: Any, stat
 
 
 @compiled()
-def _spell(text: Any, names: Any, out: Any, spans: Any) -> Any:
-    """Write names, each namespace once in a row, with its separator; return the end of the text."""
+def _spell(text: Any, names: Any, heads: Any, spans: Any) -> Any:
+    """Write namespaces with their separators, each once in a row, and fill in spans; return the end of the heads.
+
+    Heads follow the text.
+    """
     fill, start, stop = np.int64(0), np.int64(-1), np.int64(-1)
     low = high = fill
     for k in range(len(names)):
         if names[k, 2] != start or names[k, 3] != stop:
             start, stop, low = names[k, 2], names[k, 3], fill
             for i in range(start, stop):
-                out[fill] = text[i]
+                heads[fill] = text[i]
                 fill += 1
-            if fill > low and out[fill - 1] != _EQUALS:
-                out[fill] = _CARET
+            if fill > low and heads[fill - 1] != _EQUALS:
+                heads[fill] = _CARET
                 fill += 1
             high = fill
-        spans[k, 0], spans[k, 1], spans[k, 2] = low, high, fill
-        for i in range(names[k, 4], names[k, 5]):
-            out[fill] = text[i]
-            fill += 1
-        spans[k, 3] = fill
+        spans[k, 0], spans[k, 1] = len(text) + low, len(text) + high
+        spans[k, 2], spans[k, 3] = names[k, 4], names[k, 5]
     return fill
 
 
 def _spelled(text: Text, names: NDArray[np.int32]) -> Spelled:
     """Return the names of features."""
-    size = int(np.sum(names[:, 3] - names[:, 2] + names[:, 5] - names[:, 4] + 1, dtype=np.int64))
-    packed, spans = np.empty(size, np.uint8), np.empty((len(names), 4), np.int32)
-    return Spelled(packed[: _spell(text, names, packed, spans)], spans)
+    size = int(np.sum(names[:, 3] - names[:, 2] + 1, dtype=np.int64))
+    heads, spans = np.empty(size, np.uint8), np.empty((len(names), 4), np.int32)
+    size = int(_spell(text, names, heads, spans))
+    return Spelled(np.concatenate([text, heads[:size]]), spans)
 
 
 @dataclass
