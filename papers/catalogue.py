@@ -35,7 +35,7 @@ def experiments() -> dict[str, Experiment]:
 
 
 def chosen(names: list[str]) -> list[Experiment]:
-    """The experiments named; "all", or a paper such as p3, stands for several."""
+    """The experiments named; "all" or a paper such as p3 selects several."""
     known, found = experiments(), {}
     for name in names:
         matches = [one for one in known.values() if name.lower() in ("all", one.name, one.name.split("-")[0])]

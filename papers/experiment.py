@@ -1,5 +1,6 @@
-"""What an experiment is: cells that make rows, and a page that is made of rows alone."""
+"""An experiment: cells that produce rows, and a page that depends on the rows only."""
 
+import math
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,15 +9,15 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-#: What a cell finds: plain numbers and texts by column, so that they can be kept as JSON and CSV.
+#: A result of a cell: plain numbers and texts by column, so that they can be saved as JSON and CSV.
 Row = dict[str, Any]
 
 
 class Cell(NamedTuple):
-    """A piece of work that is done at once or not at all.
+    """A unit of work that is done completely or not at all.
 
     ``work(*arguments)`` must be a function of a module with plain arguments (it may run in another process), seeded by
-    them, and return rows. ``key`` tells it from the other cells of its experiment.
+    them, and return rows. ``key`` is unique in its experiment.
     """
 
     key: str
@@ -26,13 +27,13 @@ class Cell(NamedTuple):
 
 
 def cells_for(work: Callable[..., list[Row]], sets: Iterable[str], kinds: Iterable[str], *more: Any) -> list[Cell]:
-    """A cell for each data set and kind of what is compared: ``work(set, kind, *more)``."""
+    """Return a cell for each dataset and group of methods: ``work(dataset, group, *more)``."""
     kinds = tuple(kinds)
     return [Cell(f"{name} {kind}", work, (name, kind, *more), (name,)) for name in sets for kind in kinds]
 
 
 class Claim(NamedTuple):
-    """What a paper says in words, whether our rows bear it out, and the numbers that say so."""
+    """A statement of a paper, whether our rows confirm it, and the numbers that show it."""
 
     text: str
     holds: bool
@@ -40,20 +41,21 @@ class Claim(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """A number of ours beside the paper's, in the paper's unit."""
+    """One of our numbers compared with the paper's, in the paper's unit."""
 
     what: str
     ours: float
     spread: float  # standard deviation of ours; NaN: of a single run
     paper: float
-    why: str = ""  # one sentence, where they differ
+    why: str = ""  # one sentence on the reason of a difference, which was tested
+    reading: float = math.nan  # ours in the reading that the authors seem to have used
 
 
 @dataclass(frozen=True)
 class Experiment:
     """One table or figure of a paper.
 
-    Everything on its page follows from the rows: `tables`, `draw`, `claims` and `compare` take them, so that pages can
+    Everything on its page follows from the rows, which `tables`, `draw`, `claims` and `compare` receive. So pages can
     be written again without running anything.
     """
 
@@ -66,11 +68,13 @@ class Experiment:
     draw: Callable[[Sequence[Row], Any], None]  # on an empty matplotlib figure (size it with set_size_inches)
     claims: Callable[[Sequence[Row]], Iterable[Claim]] = lambda rows: ()
     compare: Callable[[Sequence[Row]], Iterable[Compared]] = lambda rows: ()
+    not_testable: Sequence[str] = ()  # claims of the paper whose data are not available
+    reduced: Sequence[str] = ()  # parts of the paper's protocol that are smaller here, and the effect
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # the paper's set → what is used in its place, and why
     cells_of: str = ""  # the experiment whose cells these are, so that both need them run only once
     rows: Callable[[Sequence[Row]], list[Row]] = list  # those of the cells' rows that it is made of
-    timed: bool = False  # cells measure time: one after the other, nothing beside
-    version: int = 1  # raise it when kept cells no longer mean the same
+    timed: bool = False  # cells measure time, so they run one after the other
+    version: int = 1  # increase it when saved cells become invalid
 
     @classmethod
     def of(cls, module: str, name: str, **more: Any) -> "Experiment":
@@ -78,6 +82,7 @@ class Experiment:
         found: dict[str, Any] = vars(sys.modules[module])
         given = dict(_pages()[name])
         given["about"] = given["about"].format(**found)
+        given["reduced"] = [text.format(**found) for text in given.get("reduced", ())]
         given |= {key: found[key] for key in ("cells", "tables", "draw", "claims", "compare") if key in found}
         return cls(name=name, **{**given, **more})
 

@@ -1,4 +1,4 @@
-"""An experiment's results on disk: NAME.csv has the rows, NAME.json what else there is to know of the run."""
+"""The results of an experiment on disk: NAME.csv has the rows, NAME.json the rest."""
 
 import csv
 import json
@@ -16,7 +16,7 @@ from thinstream.files import replacing
 
 @dataclass(frozen=True)
 class Result:
-    """The rows of an experiment and how they came about."""
+    """The rows of an experiment, and the circumstances of the run."""
 
     rows: list[Row]
     seconds: float  # of all cells together
@@ -27,7 +27,7 @@ class Result:
 
 
 def this_machine() -> str:
-    """Processor, cores and system, in a few words."""
+    """Return the processor, its cores and the system."""
     name = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -39,12 +39,12 @@ def this_machine() -> str:
 
 
 def these_versions() -> str:
-    """Of what the numbers may depend on."""
+    """Return the versions of the packages that may change the numbers."""
     return ", ".join(f"{name} {version(name)}" for name in ("thinstream", "numpy", "numba", "scipy", "scikit-learn"))
 
 
 def keep(folder: Path, name: str, result: Result) -> None:
-    """Writes both files."""
+    """Write both files."""
     columns = list(dict.fromkeys(column for row in result.rows for column in row))
     text = StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
@@ -58,7 +58,7 @@ def keep(folder: Path, name: str, result: Result) -> None:
 
 
 def kept(folder: Path, name: str) -> Result | None:
-    """What was written, number for number; None if nothing was."""
+    """Return the saved result, or None if there is none."""
     place, about = folder / f"{name}.csv", folder / f"{name}.json"
     if not (place.exists() and about.exists()):
         return None

@@ -36,7 +36,7 @@ MEMORY = 1_500_000_000
 
 
 class Contestant(NamedTuple):
-    """An algorithm of a figure, with what is not tuned."""
+    """An algorithm of a figure, with its fixed parameters."""
 
     algorithm: str
     fixed: Mapping[str, Any] = {}
@@ -123,7 +123,7 @@ def choose_parameters(
 
 
 class Measured(NamedTuple):
-    """What became of models, one number for each."""
+    """The results of models, one number for each."""
 
     nnz: Numbers
     sensitivity: Numbers
@@ -231,7 +231,7 @@ def at_sparsity(nnz: Numbers, value: Numbers, n_features: int, level: float) -> 
 def runs_of(
     contestant: Contestant, parameters: Mapping[str, Any], l1: Sequence[float], train: Data, test: Data, orders: int
 ) -> list[Measured]:
-    """Models of each l1, judged after each of so many orders of the training rows."""
+    """Models of each l1, judged after each of several orders of the training rows."""
     orders_of = (batch_of(permuted(train, order)) for order in range(orders))
     return [measured(learned(contestant, parameters, l1, rows), test) for rows in orders_of]
 
@@ -317,7 +317,7 @@ def level_table(
     least: bool,
     beside: str = "",
 ) -> str:
-    """Sets × algorithms at a level of sparsity, the best of each set in bold (``beside`` is no contestant)."""
+    """Sets × algorithms at a level of sparsity, the best of each set in bold (``beside`` does not take part)."""
     lines = []
     for name in sets:
         cells = {label: values.get((name, label, level)) for label in algorithms}

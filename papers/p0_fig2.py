@@ -65,7 +65,7 @@ def liblinear(train: Data, test: Data, factors: Sequence[float] | Any) -> p0.Mea
 
 
 def liblinear_model(C: float) -> Any:
-    """Silent where 100 rounds do not suffice: the page says what was allowed."""
+    """Silent where 100 rounds do not suffice: the page states the limit."""
     warnings.filterwarnings("ignore", category=ConvergenceWarning)
     fixed = {"loss": "squared_hinge", "dual": False, "fit_intercept": False, "random_state": 0, "max_iter": 100}
     return LinearSVC(penalty="l1", C=C, **fixed)
@@ -92,7 +92,7 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
 
 
 class Contest:
-    """Errors at each level, and who is ahead on which sets."""
+    """Errors at each level, and which algorithm is ahead on which datasets."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.values, self.sets = p0.level_values(rows, "error"), distinct(rows, "set")

@@ -30,7 +30,7 @@ SHOWN = (0.0, *p0.LEVELS[:4])
 
 
 def rare(data: Data, seed: int, ratio: int = RATIO) -> Data:
-    """All negatives and one positive for so many of them, in random order.
+    """Return all negatives and one positive per ``ratio`` of them, in random order.
 
     >>> import scipy.sparse as sp
     >>> data = Data(sp.csr_matrix(np.eye(8)), np.array([1, 1, 1, 1, 1, -1, -1, -1], np.int8))

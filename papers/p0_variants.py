@@ -13,7 +13,7 @@ from papers.presenting import distinct, panels, plus_minus
 SETS = ("reuters21578-acq", "farm-ads", "spamassassin")
 SCHEDULES = ("inv_t", "eta", "sqrt", "linear")
 ORDERS = 3
-#: What the paper prints.
+#: The variant that the paper prints.
 PRINTED = {"FSOL": "FSOL eta", "SSOL": "SSOL inv_t every drop"}
 SHOWN = (90.0, 99.0, 99.5)
 #: Panels: a name for the figure, the variants in it.

@@ -60,7 +60,7 @@ def curve(name: str, method: str, features: tuple[int, ...], most: int) -> list[
 
 
 def swept(method: str) -> list[Any]:
-    """The models of a method that cannot be told how many features to use, from few to many."""
+    """The models of a method without a parameter for the number of features, from few to many."""
     from sklearn.svm import LinearSVC
 
     import thinstream as ts
@@ -149,7 +149,7 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
 
 
 def claims(rows: Sequence[Row]) -> Iterator[Claim]:
-    """What the text says of the figure: SBCW is comparable or better, in error and in time."""
+    """The statements on the figure: SBCW is comparable or better, in error and in time."""
     found = {(row["set"], row["method"], row["allowed"]): row for row in rows}
     others, ours = ("SOFS", "FGM", "sparDCA", "l1 SVM"), ("SBCW", "SBCW → SVM")
     for mine in ours:

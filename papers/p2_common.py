@@ -69,7 +69,7 @@ def needs(task: str) -> tuple[str, ...]:
 def task(name: str, rows: str = "unit", words: int = 0, limit: int = 0) -> Task:
     """A task in P2's proportions, in a random order that is always the same.
 
-    ``rows`` are "unit" (of length 1) or "tf-idf" (as they come); ``words`` keeps the most frequent ones only, and
+    ``rows`` are "unit" (of length 1) or "tf-idf" (unscaled); ``words`` keeps the most frequent ones only, and
     ``limit`` cuts each part, for smoke runs.
     """
     data = whole(REUTERS) if name == REUTERS else newsgroups(name, rows, words, limit)
@@ -120,7 +120,7 @@ def corpus(per_group: int = 0) -> Corpus:
 
 
 def messages(place: Path) -> Iterator[tuple[str, str]]:
-    """(first part of the group, text) of each message, from JSON Lines or from the archive as it is downloaded."""
+    """(first part of the group, text) of each message, from JSON Lines or from the archive of the download."""
     if place.name.endswith(".tar.gz"):
         with tarfile.open(place) as archive:
             for member in archive:
@@ -135,7 +135,7 @@ def messages(place: Path) -> Iterator[tuple[str, str]]:
 
 
 def errors(X: sp.csr_matrix, y: NDArray[np.int8], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Share of rows called wrong, for each column of weights."""
+    """Share of misclassified rows, for each column of weights."""
     found: NDArray[np.float64] = np.mean((X @ weights > 0) != (y > 0)[:, np.newaxis], axis=0)
     return found
 

@@ -1,4 +1,4 @@
-"""P2 Figures 1 to 4: gradient descent with a hard threshold diverges; the stable sparse perceptron beside it."""
+"""P2 Figures 1 to 4: gradient descent with a hard threshold diverges, compared with the stable sparse perceptron."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -106,7 +106,7 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
-    """Above rows of length 1, below tf-idf as it is; P2's four figures from the left, training errors at the right."""
+    """Above rows of length 1, below unscaled tf-idf; P2's four figures from the left, training errors at the right."""
     axes = panels(figure, 2, 5, 17.0, 7.0)
     kinds = [(gamma, measure) for measure in ("radius", "potential") for gamma in (3.0, 100.0)]
     for line, form in zip(axes, FORMS, strict=True):

@@ -199,7 +199,7 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
 
 
 def claims(rows: Sequence[Row]) -> Iterator[Claim]:
-    """What section 4.4 says."""
+    """Check the statements of section 4.4."""
     most, tasks = at(rows, 40.0), distinct(rows, "task")
     yield lowest(rows, 10.0, "a tenth of the features")
     yield lowest(rows, 40.0, "40 % of the features")

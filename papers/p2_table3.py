@@ -1,4 +1,4 @@
-"""P2 Table 3: how many weights of SMIDAS are lost beside the largest."""
+"""P2 Table 3: how many weights of SMIDAS are lost next to the largest."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -56,7 +56,7 @@ def cells(smoke: bool) -> list[Cell]:
 
 
 def tables(rows: Sequence[Row]) -> Iterator[str]:
-    """P2's table, with what the models were."""
+    """Return the paper's table, with the properties of the models."""
     head = ["task", "p", "density in %", "within", "exponents", "test error in %"]
     lines = [
         [
@@ -73,7 +73,7 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def draw(rows: Sequence[Row], figure: Any) -> None:
-    """How the exponents are spread, a panel for each task; what is left of a line is lost beside the largest."""
+    """How the exponents are spread, a panel for each task; what is left of a line is lost next to the largest."""
     tasks = distinct(rows, "task")
     axes = panels_for(figure, tasks, min(4, len(tasks)), 3.6, 2.7, 0.6)
     for panel, name in axes:
@@ -89,7 +89,7 @@ def draw(rows: Sequence[Row], figure: Any) -> None:
 
 
 def claims(rows: Sequence[Row]) -> Iterator[Claim]:
-    """What section 4.3 reads from the table."""
+    """Check the statements of section 4.3."""
     wide, narrow = (pick(rows, factor=factor) for factor in FACTORS)
     yield Claim(
         "with p = 2 ln d most weights are out of reach of the largest",

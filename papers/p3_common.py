@@ -1,4 +1,4 @@
-"""What the experiments of P3 share: its algorithms, its two measures, its sets, tuning, and one pass with its marks."""
+"""Shared by the experiments of P3: algorithms, both measures, datasets, tuning, and one pass with its results."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ ENOUGH, SEVERAL = 20_000, 16
 LARGE = 50_000
 FULL, DIAGONAL = "ARCSOGD", "ARCSOGD-diag"
 PROPOSED = (FULL, DIAGONAL)
-#: Algorithms by what a pass costs: O(non-zeros) a row, or O(d²).
+#: Algorithms by the cost of a pass: O(non-zeros) a row, or O(d²).
 GROUPS = {"fast": ("Perceptron", "PA-I", "PAUM", "CPA", "CSOGD-I", DIAGONAL), "full": (FULL,)}
 #: In the paper's order.
 ALGORITHMS = ("Perceptron", "PA-I", "PAUM", "CPA", "CSOGD-I", FULL, DIAGONAL)
@@ -41,7 +41,7 @@ class Recipe(NamedTuple):
     name: str  # of the estimator
     parameters: dict[str, Any]
     tuned: str = ""  # the parameter that is chosen from GRID
-    costs: bool = True  # whether it is told ρ
+    costs: bool = True  # whether it uses ρ
 
 
 RECIPES = {
@@ -55,6 +55,11 @@ RECIPES = {
 }
 
 
+def as_the_authors(algorithm: str) -> dict[str, Any]:
+    """Return the parameters that differ in the authors' reading: a constant feature 1, and PA without a bound."""
+    return {"fit_intercept": True} | ({"variant": "PA"} if algorithm == "PA-I" else {})
+
+
 class Measure(NamedTuple):
     """Sum (greater is better) or cost (less is), with the weight of negatives, α_n or c_n; positives have the rest."""
 
@@ -63,7 +68,7 @@ class Measure(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """Of the better."""
+        """Return 1 if greater is better, else -1."""
         return 1 if self.kind == "sum" else -1
 
     @property
@@ -73,7 +78,7 @@ class Measure(NamedTuple):
         return Tradeoff(*weights, 0.9, 0.1) if self.kind == "sum" else Tradeoff(0.5, 0.5, *weights)
 
     def rho(self, y: NDArray[np.int8]) -> float:
-        """What a positive costs in negatives: α_p T_n/(α_n T_p), or c_p/c_n.
+        """Return the cost of a positive in negatives: α_p T_n/(α_n T_p), or c_p/c_n.
 
         >>> Measure("sum", 0.5).rho(np.array([1, -1, -1], np.int8)), round(Measure("cost", 0.1).rho(np.ones(1)), 9)
         (2.0, 9.0)
@@ -94,10 +99,10 @@ MEASURES = {"sum": SUM, "cost": COST}
 
 
 class Pass(NamedTuple):
-    """What came of one pass: mistakes row by row, and the time it took."""
+    """The result of one pass: mistakes row by row, and the time it took."""
 
     y: NDArray[np.int8]
-    positive: NDArray[np.bool_]  # what the rows were called before they were learned
+    positive: NDArray[np.bool_]  # the progressive predictions
     seconds: float
 
     def counts(self, stops: Sequence[int] | None = None) -> tuple[NDArray[np.int64], ...]:
@@ -138,7 +143,7 @@ def load(name: str, rows: int) -> Data:
 
 
 def glimpse(name: str, each: int) -> Data:
-    """The first rows of either class, as they stand in the file, which is read no further than that."""
+    """Return the first rows of either class, in the order of the file. The rest of the file is not read."""
     batches, seen = [], dict.fromkeys((-1, 1), 0)
     for batch in open_stream(str(find(name)[0]), dtype="float64", look=0).batches():
         batches.append(batch)
@@ -181,33 +186,54 @@ def one_pass(algorithm: str, rho: float, rate: float | None, data: Data, **more:
     return Pass(data.y, scores > 0, seconds)
 
 
-def choose_rate(name: str, rows: int, algorithm: str, measure: Measure, stop: int = 0) -> float | None:
-    """C or the learning rate for a set and a measure; None where nothing is tuned.
+def runs_of(
+    name: str, group: str, measure: Measure, permutations: int, rows: int, stop: int = 0, authors: bool = False
+) -> list[Row]:
+    """Run every algorithm of a group on every permutation; return a row for each run."""
+    rates = {algorithm: choose_rate(name, rows, algorithm, measure, stop, authors) for algorithm in GROUPS[group]}
+    found = []
+    for permutation in range(permutations):
+        data = permuted(name, rows, permutation, stop)
+        for algorithm, rate in rates.items():
+            more = as_the_authors(algorithm) if authors else {}
+            one = one_pass(algorithm, measure.rho(data.y), rate, data, **more)
+            start: Row = {"algorithm": algorithm, "permutation": permutation, "rate": rate or 0.0}
+            found.append({**start, **one.row(measure)})
+    return found
 
-    All values learn in one pass over a permutation that is used for nothing else (small sets: the mean of several), and
-    are judged by each row before it is learned, from a quarter to half of the rows on. The full matrix, which is slow,
-    tries the value of the diagonal one and its neighbours; on large sets it takes that of the diagonal one.
+
+def choose_rate(
+    name: str, rows: int, algorithm: str, measure: Measure, stop: int = 0, authors: bool = False
+) -> float | None:
+    """Return C or the learning rate for a dataset and a measure, or None if nothing is tuned.
+
+    All values train in one pass over a permutation that is used for nothing else (small datasets: the mean of several).
+    Progressive predictions count from a quarter to half of the rows on. The full matrix, which is slow, tries the value
+    of the diagonal form and its neighbors. On large datasets it takes the value of the diagonal form.
     """
-    return _choose_rate(name, rows, algorithm, measure, stop) if RECIPES[algorithm].tuned else None
+    if not RECIPES[algorithm].tuned or (authors and algorithm == "PA-I"):
+        return None
+    return _choose_rate(name, rows, algorithm, measure, stop, authors)
 
 
 @lru_cache(maxsize=256)
-def _choose_rate(name: str, rows: int, algorithm: str, measure: Measure, stop: int) -> float:
+def _choose_rate(name: str, rows: int, algorithm: str, measure: Measure, stop: int, authors: bool) -> float:
     size, values = min(len(load(name, rows).y), stop or 10**9), GRID
     if algorithm == FULL:
-        near = GRID.index(_choose_rate(name, rows, DIAGONAL, measure, stop))
+        near = GRID.index(_choose_rate(name, rows, DIAGONAL, measure, stop, authors))
         values = GRID[max(near - 1, 0) : near + 2]
         if size > LARGE:
             return GRID[near]
     several = range(TUNING, TUNING + (1 if rows else max(1, min(SEVERAL, ENOUGH // size))))
-    found = [search(algorithm, measure, permuted(name, rows, number, stop), values) for number in several]
+    more = as_the_authors(algorithm) if authors else {}
+    found = [search(algorithm, measure, permuted(name, rows, number, stop), values, **more) for number in several]
     return float(values[int(np.argmax(np.mean(found, axis=0)))])
 
 
 def search(
     algorithm: str, measure: Measure, data: Data, values: Sequence[float], folds: int = 0, **more: Any
 ) -> NDArray[np.float64]:
-    """A score for each value, greater for the better: of rows before they are learned, or of those held out.
+    """A score for each value, greater for the better: progressive, or on held-out rows.
 
     As `OnlineGridSearchCV` does, rows before the largest power of two that is no more than half of them do not count.
     """

@@ -1,4 +1,4 @@
-"""Where the grids of experiments learn: whoever runs a cell says so, and no cell is told."""
+"""The device on which the grids of experiments are trained. The runner sets it, and cells do not depend on it."""
 
 import warnings
 from collections.abc import Iterator
@@ -24,10 +24,10 @@ def grids_on(device: str) -> Iterator[None]:
 
 
 def asked_device() -> str:
-    """What was asked for."""
+    """Return the requested device."""
     return _asked.get()
 
 
 def device_for(lanes: int) -> str:
-    """Where so many lanes learn, with one thread: "cpu" or "cuda"."""
+    """Return the device for a number of lanes, with one thread: "cpu" or "cuda"."""
     return chosen_device(asked_device(), lanes, 1)

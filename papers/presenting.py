@@ -1,4 +1,4 @@
-"""What pages are made of: rows and their numbers in words, panels of figures, and the numbers the papers print."""
+"""Parts of pages: rows and their numbers as text, panels of figures, and the published numbers."""
 
 import csv
 import math
@@ -92,7 +92,7 @@ def plot_rows(axis: Any, rows: Sequence[Row], x: str, y: str, *style: str, **loo
 
 
 def legend(figure: Any, axes: Iterable[Any], columns: int = 7, place: str = "lower", **style: Any) -> None:
-    """One for all panels, below or above them; names that several have stand there once."""
+    """One for all panels, below or above them; names that several panels have appear once."""
     found: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):

@@ -1,4 +1,4 @@
-"""Runs an experiment cell by cell. A finished cell is kept on disk, so a run that was stopped goes on where it was.
+"""Run an experiment cell by cell. A finished cell is saved, so a run that was stopped can be resumed.
 
 Not by joblib.Memory: it forgets results whenever the code of a function is edited, and cells take hours.
 """
@@ -40,19 +40,19 @@ def run(
     Parameters
     ----------
     experiment : Experiment
-        What to run.
+        The experiment.
     folder : Path
-        Where finished cells are kept.
+        The folder of finished cells.
     smoke : bool
         The tiny version.
     jobs : int
         Processes; one if the experiment measures time.
     fresh : bool
-        Whether to forget what is kept.
+        Whether to run finished cells again.
     device : {"cpu", "cuda", "auto"}
-        Where grids learn; cells that are kept do not say.
+        The device for grids. Saved cells do not depend on it.
     progress : callable
-        Told after each cell.
+        Called after each cell.
 
     """
     cells = experiment.cells(smoke)
@@ -86,7 +86,7 @@ def run(
 
 
 def _worked(cells: Sequence[Cell], jobs: int, device: str) -> Iterator[tuple[int, list[Row], float]]:
-    """Cells as they are finished, with their number."""
+    """Yield finished cells, with their number."""
     if jobs == 1 or len(cells) < 2:
         for number, cell in enumerate(cells):
             yield number, *_work(cell, device)

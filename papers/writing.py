@@ -1,6 +1,7 @@
-"""Pages: one for each experiment, and the summary of all. They are made of kept results and of nothing else."""
+"""Pages: one for each experiment, and the summary of all. They depend on the saved results only."""
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from papers.experiment import Claim, Compared, Experiment, markdown
@@ -11,6 +12,14 @@ from thinstream.plotting import matplotlib
 
 #: From this difference on, in the paper's unit, the summary gives a reason.
 CLOSE = 1.0
+UNEXPLAINED = "unexplained"
+#: The papers by name.
+PAPERS = {
+    "P0": "the framework for sparse online learning (Wang et al., 2015)",
+    "P1": "the sparse confidence-weighted classifier (Tan et al., 2016)",
+    "P2": "numerically stable sparse learning (Xie et al., 2010)",
+    "P3": "cost-sensitive online classification (Zhao et al., 2015)",
+}
 INTRODUCTION = """# Reproduction of the papers' experiments
 
 `python -m papers` writes this page; no number in it is typed by hand. Each experiment has a separate page with
@@ -23,7 +32,7 @@ To run the experiments, clone the repository and install it with `pip install -e
 
 
 def write_page(experiment: Experiment, result: Result, folder: Path) -> None:
-    """NAME.md with all tables and NAME.png."""
+    """Write NAME.md with all tables, and NAME.png."""
     figure = matplotlib().figure.Figure(layout="constrained")
     experiment.draw(result.rows, figure)
     with replacing(folder / f"{experiment.name}.png") as file:
@@ -32,7 +41,7 @@ def write_page(experiment: Experiment, result: Result, folder: Path) -> None:
 
 
 def write_text(experiment: Experiment, result: Result, folder: Path) -> None:
-    """NAME.md alone."""
+    """Write NAME.md only."""
     parts = [
         f"# {experiment.title}\n\n{experiment.source}; `python -m papers {experiment.name}`.",
         *_warnings(experiment, result),
@@ -48,7 +57,7 @@ def write_text(experiment: Experiment, result: Result, folder: Path) -> None:
 
 
 def write_summary(experiments: Sequence[Experiment], folder: Path) -> Path:
-    """The page of all experiments that are kept in a folder, beside the folder."""
+    """Write the page of all experiments in a folder, next to the folder."""
     page = folder.with_name(f"{folder.name}.md")
     results = {experiment.name: kept(folder, experiment.name) for experiment in experiments}
     once = [experiment.name for experiment in experiments if experiment.cells_of not in results]
@@ -56,6 +65,7 @@ def write_summary(experiments: Sequence[Experiment], folder: Path) -> Path:
     done = sum(result is not None for result in results.values())
     time = f"{done} of {len(results)} have been run, which took {_time(seconds)} of one core."
     parts = [INTRODUCTION.format(time=time).strip()]
+    parts += [count_claims(experiments, results), unexplained(experiments, results), reduced(experiments)]
     for experiment in experiments:
         result = results[experiment.name]
         parts.append(f"## {experiment.source}: {experiment.title}")
@@ -72,6 +82,61 @@ def write_summary(experiments: Sequence[Experiment], folder: Path) -> Path:
         ]
     _write(page, parts)
     return page
+
+
+def count_claims(experiments: Sequence[Experiment], results: Mapping[str, Result | None]) -> str:
+    """Return a table of the papers' claims: how many are confirmed, not confirmed, and not testable here."""
+    papers: dict[str, list[bool | None]] = {}
+    for experiment in experiments:
+        result, own = results[experiment.name], papers.setdefault(experiment.source.split(",")[0], [])
+        if result is not None:
+            own += [claim.holds for claim in experiment.claims(result.rows) if not claim.text.startswith("(")]
+            own += [None] * len(experiment.not_testable)
+    lines = [
+        [f"{paper}: {PAPERS.get(paper, paper)}", *(str(own.count(answer)) for answer in (True, False, None))]
+        for paper, own in papers.items()
+    ]
+    total = [answer for own in papers.values() for answer in own]
+    lines.append(["all", *(str(total.count(answer)) for answer in (True, False, None))])
+    table = markdown(["paper", "confirmed", "not confirmed", "not testable here"], lines)
+    text = (
+        "A claim tested with two readings of a paper counts twice. Without their data, these claims are not testable:"
+    )
+    missing = [f"- {experiment.source}: {claim}" for experiment in experiments for claim in experiment.not_testable]
+    return "\n\n".join(["## The papers' claims", table, *([text, "\n".join(missing)] if missing else [])])
+
+
+def unexplained(experiments: Sequence[Experiment], results: Mapping[str, Result | None]) -> str:
+    """Return the list of the deviations that no tested reason explains."""
+    lines, total, far = [], 0, 0
+    for experiment in experiments:
+        result = results[experiment.name]
+        for one in experiment.compare(result.rows) if result else ():
+            total, far = total + 1, far + (abs(one.ours - one.paper) > CLOSE)
+            if reason(one) == UNEXPLAINED:
+                found = f"- {experiment.source}, {one.what}: {one.ours - one.paper:+.2f}"
+                if not math.isnan(one.reading):
+                    found += f" (authors' reading: {one.reading - one.paper:+.2f})"
+                lines.append(found)
+    text = f"We compare {total} numbers with a paper's. {far} of them differ by more than {CLOSE:g}. "
+    text += f"For {far - len(lines)} of those, a tested reason explains the difference. These remain unexplained:"
+    return "\n\n".join(["## Deviations", text, "\n".join(lines) or "none"]) if total else ""
+
+
+def reduced(experiments: Sequence[Experiment]) -> str:
+    """Return the list of the protocols that are smaller than the papers'."""
+    lines = [f"- {experiment.source}: {text}" for experiment in experiments for text in experiment.reduced]
+    text = "To save time, parts of these protocols are smaller than in the papers:"
+    return "\n\n".join(["## Reduced protocols", text, "\n".join(lines)]) if lines else ""
+
+
+def reason(one: Compared) -> str:
+    """Return the tested reason of a difference; empty if the numbers are close."""
+    if not abs(one.ours - one.paper) > CLOSE:
+        return ""
+    if abs(one.reading - one.paper) <= CLOSE:
+        return "explained by the authors' reading"
+    return one.why or UNEXPLAINED
 
 
 def _write(place: Path, parts: Sequence[str]) -> None:
@@ -98,17 +163,22 @@ def _claims(claims: Iterable[Claim]) -> str:
 
 
 def _compared(found: Iterable[Compared]) -> str:
+    rows = list(found)
+    again = any(not math.isnan(one.reading) for one in rows)
     lines = []
-    for one in found:
-        difference = one.ours - one.paper
-        why = one.why if abs(difference) > CLOSE else ""
-        lines.append([one.what, plus_minus((one.ours, one.spread)), f"{one.paper:.2f}", f"{difference:+.2f}", why])
-    table = markdown(["", "ours", "paper", "difference", "why"], lines)
+    for one in rows:
+        numbers = [plus_minus((one.ours, one.spread)), f"{one.paper:.2f}", f"{one.ours - one.paper:+.2f}"]
+        if again:
+            near = not math.isnan(one.reading)
+            numbers += [f"{one.reading:.2f}", f"{one.reading - one.paper:+.2f}"] if near else ["–", "–"]
+        lines.append([one.what, *numbers, reason(one)])
+    head = ["", "ours", "paper", "difference", *(["authors' reading", "difference"] if again else []), "reason"]
+    table = markdown(head, lines)
     return table.replace("--:|\n", "---|\n", 1) if lines else ""
 
 
 def _time(seconds: float) -> str:
-    """A duration in words.
+    """Return a duration as text.
 
     >>> _time(4.2), _time(600.0)
     ('4 s', '10.0 min')

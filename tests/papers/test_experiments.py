@@ -1,14 +1,18 @@
 """The framework of the experiments: cells are kept, pages follow from what is kept."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 from papers.catalogue import chosen, experiments
+from papers.data import require_ranges
 from papers.experiment import Cell, Claim, Compared, Experiment, markdown
 from papers.keeping import Result, keep, kept
 from papers.running import run
-from papers.writing import write_page, write_summary
+from papers.writing import count_claims, reason, unexplained, write_page, write_summary
 
 from thinstream.errors import InvalidInputError, MissingDataError, UnknownNameError
 
@@ -102,6 +106,40 @@ def test_pages_follow_from_results(tmp_path):
     summary = write_summary([experiment], folder).read_text()
     assert "| two squared | 9.00 | 4.00 | +5.00 | three is not two |" in summary
     assert "5.0 min" in summary
+
+
+def test_deviations_without_a_tested_reason_are_listed():
+    far = Compared("far", 9.0, float("nan"), 4.0)
+    assert reason(far) == "unexplained"
+    assert reason(far._replace(why="a reason")) == "a reason"
+    assert reason(far._replace(reading=4.5)) == "explained by the authors' reading"
+    assert reason(far._replace(reading=5.5)) == "unexplained"
+    assert reason(far._replace(ours=4.5)) == ""
+    compared = [far, far._replace(what="close", ours=4.5), far._replace(what="again", reading=4.5)]
+    experiment = replace(toy("log"), compare=lambda rows: compared)
+    page = unexplained([experiment], {"toy": Result([], 1.0)})
+    assert "compare 3 numbers with a paper's. 2 of them differ by more than 1. For 1 of those" in page
+    assert page.endswith("- P9, Table I, far: +5.00")
+    assert unexplained([experiment], {"toy": None}) == ""
+
+
+def test_claims_are_counted():
+    """Our own questions are not the paper's claims."""
+    claims = [Claim("one", True, ""), Claim("two", False, ""), Claim("(a question of ours) three", True, "")]
+    experiment = replace(toy("log"), claims=lambda rows: claims, not_testable=["four"])
+    page = count_claims([experiment], {"toy": Result([], 1.0)})
+    assert "| P9: P9 | 1 | 1 | 1 |" in page
+    assert "- P9, Table I: four" in page
+
+
+def test_values_outside_the_published_range_are_noticed():
+    """A file whose decimal points are lost has such values."""
+    X = sp.csr_matrix(np.ones((2, 14)) * 14)
+    require_ranges("australian", X)
+    require_ranges("a set of one's own", X)
+    X[1, 1] = 2208
+    with pytest.raises(InvalidInputError, match=r"australian: column 2 must have values from 13.75 to 80.25.*2208"):
+        require_ranges("australian", X)
 
 
 def test_unknown_experiments():

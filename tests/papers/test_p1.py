@@ -59,7 +59,17 @@ def test_means_and_verdicts_of_table2():
     assert not dcd.holds
     compared = p1_table2.compare(rows)
     assert [(one.ours, one.paper) for one in compared] == [(25.0, 24.61), (24.0, 24.60), (pytest.approx(24.3), 24.02)]
-    assert "| AROW | 25.00 ± 1.00 | 9.00 | 24.61 | 21.72 | C = 1 |" in "".join(p1_table2.tables(rows))
+    assert "| AROW | 25.00 ± 1.00 | 9.00 | – | 24.61 | 21.72 | C = 1 |" in "".join(p1_table2.tables(rows))
+
+
+def test_the_variants_of_libol_have_a_column():
+    """They are compared under the paper's name, and are no methods of their own."""
+    rows = rows_of({"CW": [32.0], "CW in LIBOL": [43.0, 44.0]}, {"CW": 9.0, "CW in LIBOL": 8.0})
+    (one,) = p1_table2.compare(rows)
+    assert (one.ours, one.paper, one.reading) == (32.0, 43.30, 43.5)
+    page = "".join(p1_table2.tables(rows))
+    assert "| CW | 32.00 | 9.00 | 43.50 ± 0.50 | 43.30 | 19.13 | C = 1 |" in page
+    assert "in LIBOL" not in page
 
 
 class Told:

@@ -153,6 +153,15 @@ def test_the_full_matrix_tries_the_neighbours_of_the_diagonals_rate(monkeypatch)
     assert asked == [("ARCSOGD-diag", GRID), ("ARCSOGD", [1e4, 1e5])]
 
 
+def test_the_authors_reading():
+    """A constant feature for all algorithms, and PA without a bound, which has nothing to choose."""
+    assert p3_common.as_the_authors("CSOGD-I") == {"fit_intercept": True}
+    assert p3_common.as_the_authors("PA-I") == {"fit_intercept": True, "variant": "PA"}
+    assert p3_common.choose_rate("made", 1, "PA-I", SUM, authors=True) is None
+    model = p3_common.estimator("PA-I", 3.0, None, **p3_common.as_the_authors("PA-I"))
+    assert (model.variant, model.fit_intercept) == ("PA", True)
+
+
 def test_points_of_curves():
     assert p3_table2.points(1000)[0] == 100
     assert p3_table2.points(1000)[-1] == 1000

@@ -8,10 +8,11 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -67,6 +68,7 @@ class Dataset(NamedTuple):
     ask: str = ""
     note: str = ""
     stand_ins: tuple[str, ...] = ()  # similar datasets, smaller or easier to get
+    ranges: Mapping[str, tuple[float, float]] = MappingProxyType({})  # column, counted from 1: its published range
 
     @property
     def size(self) -> str:
