@@ -152,6 +152,9 @@ def use_estimators(names):
                         model.partial_fit(data, labels)
                     if hasattr(model, "predict_proba"):
                         model.predict_proba(data)
+                    if labels is y:
+                        model.thin(3, data, labels).predict(data)
+                        model.explain(data[:1])
                     yield f"{name} {data.dtype} {len(set(labels))}", scores.tobytes() + model.coef_.tobytes()
 
 
@@ -160,18 +163,30 @@ def use_tables():
     import pandas as pd
 
     import thinstream as ts
+    from thinstream.data import Numbering, from_memory
 
     frame = pd.read_parquet("table.parquet")[:40].drop(columns="label")
+    dicts = frame.to_dict("records")
     for name in ("Auto", "AROW"):
-        for kind, rows in {"frame": frame, "dicts": frame.to_dict("records")}.items():
-            for n_classes in (2, 3, 10):
-                labels = [k % n_classes for k in range(40)]
-                model = ts.make(name).fit(rows, labels)
-                model.partial_fit(rows[:1], labels[:1])
-                model.explain(rows[:1])
-                scores = model.decision_function(rows)
-                small = model.thin(5, rows, labels).decision_function(rows)
-                yield f"{name} {kind} {n_classes}", scores.tobytes() + small.tobytes()
+        for n_classes in (2, 3, 10):
+            labels = [k % n_classes for k in range(40)]
+            model = ts.make(name).fit(frame, labels).partial_fit(frame[:1], labels[:1])
+            yield f"{name} frame {n_classes}", model.decision_function(frame).tobytes()
+            rows = from_memory(list(zip(dicts, labels, strict=True)), hasher=Numbering())
+            model = ts.make(name).fit_stream(rows)
+            yield f"{name} dicts {n_classes}", repr(list(model.predict_stream(rows))).encode()
+
+
+def check_rows():
+    """Check rows with indices and values of all types, as files, arrays and requests have them."""
+    import numpy as np
+
+    from thinstream.batch import Batch
+
+    for starts, indices in ((np.int32, np.int32), (np.int64, np.int32), (np.int64, np.int64)):
+        for dtype in (np.float32, np.float64):
+            for columns in ([0, 4], [4, 0]):  # the second is sorted
+                Batch.of(np.array([0, 2], starts), np.array(columns, indices), np.ones(2, dtype), n_features=5)
 
 
 def make_errors():
@@ -219,6 +234,7 @@ def use(names, copies=2000):
             if words[0] == "predict" and "labels" in words:
                 digests[f"{number} {' '.join(words)}"] = hashlib.sha256(Path("labels").read_bytes()).hexdigest()
         if DEFAULT_LEARNER in names:
+            check_rows()
             make_errors()
             for name, scores in use_tables():
                 digests[name] = hashlib.sha256(scores).hexdigest()
