@@ -66,6 +66,11 @@ class Request(NamedTuple):
         """What tells requests apart."""
         return self.function.cached_file(self.kinds).name
 
+    @property
+    def size(self) -> int:
+        """Bytes of the function in Python's bytecode, which hint at how long compiling takes."""
+        return len(self.function.function.__code__.co_code)
+
     def sampled(self) -> "Request":
         """Return the request with the types of its arrays in place of the arrays."""
         return self._replace(arguments=_sampled(self.arguments))
@@ -167,7 +172,9 @@ class Workers:
     def __init__(self, requests: dict[Key, Request], n_processes: int, *arguments: str) -> None:
         self.total, self.errors = len(requests), dict[Key, str]()
         self._arguments = arguments
-        self._waiting, self._running, self._finished = dict(requests), set[Key](), list[Request]()
+        # the largest functions first: then all processes end at about the same time
+        largest = sorted(requests.items(), key=lambda item: -item[1].size)
+        self._waiting, self._running, self._finished = dict(largest), set[Key](), list[Request]()
         self._changed = threading.Condition()
         self._processes: list[subprocess.Popen[bytes]] = []
         self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(n_processes)]
@@ -182,18 +189,20 @@ class Workers:
     def wait_for(self, key: Key) -> None:
         """Return when the calling process has to compile a request, or when a worker has compiled it.
 
-        While a worker compiles it, this process compiles others.
+        Until then, this process compiles others.
         """
         while True:
             with self._changed:
-                if self._waiting.pop(key, None) is not None or key not in self._running:
+                if key not in self._waiting and key not in self._running:
                     return
-                other = self._waiting.pop(next(iter(self._waiting))) if self._waiting else None
-                if other is None:
+                if not self._waiting:
                     self._changed.wait()
                     continue
+                other, request = self._pop()
+            if other == key:
+                return
             with suppress(Exception):  # an error belongs to the call that needs the function
-                other.code()
+                request.code()
 
     def finished(self) -> Iterator[Request]:
         """Yield the requests as workers finish them."""
@@ -216,7 +225,7 @@ class Workers:
             thread.join()
 
     def _serve(self) -> None:
-        """Send requests to a process, the last one first, because the calling process begins with the first."""
+        """Send one request after another to a process."""
         with suppress(OSError), _start_worker(self._arguments) as process:
             self._processes.append(process)
             while process.poll() is None and (item := self._next()) is not None:
@@ -234,9 +243,14 @@ class Workers:
         with self._changed:
             if not self._waiting:
                 return None
-            key, request = self._waiting.popitem()
+            key, request = self._pop()
             self._running.add(key)
             return key, request
+
+    def _pop(self) -> tuple[Key, Request]:
+        """Remove the largest waiting request and return it."""
+        key = next(iter(self._waiting))
+        return key, self._waiting.pop(key)
 
 
 def _compile_in(process: "subprocess.Popen[bytes]", request: Request) -> str:
