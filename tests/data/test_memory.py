@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 import thinstream as ts
 from tests.data.sources import Crc, naive_row, resumes, rows
 from thinstream.batch import Position
-from thinstream.data.tables.memory import from_memory
+from thinstream.data.in_memory import from_memory
 from thinstream.errors import InvalidInputError, InvalidParameterError
 
 FORMS = {

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from tests.data.formats import as_text
 from tests.data.naive_texts import PlainRoad
+from thinstream.data.in_memory import from_memory
 from thinstream.data.opening import open_stream
 from thinstream.data.tables.arrow import ArrowFiles
-from thinstream.data.tables.memory import from_memory
 from thinstream.data.text.csv import CSV
 from thinstream.data.text.hashing import Numbering
 from thinstream.data.text.jsonl import JSONLines

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import thinstream as ts
 from tests.data.formats import as_text
 from tests.data.test_table_columns import rows_of
+from thinstream.data.in_memory import from_memory
 from thinstream.data.tables.arrow import ArrowFiles
-from thinstream.data.tables.memory import from_memory
 from thinstream.data.text.hashing import Hashing, Numbering
 from thinstream.data.text.jsonl import JSONLines
 from thinstream.errors import InvalidInputError, InvalidParameterError

@@ -16,8 +16,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import thinstream as ts
 from tests.estimators.test_estimators import reason_for
+from thinstream.data.in_memory import from_memory
 from thinstream.data.stream import START
-from thinstream.data.tables.memory import from_memory
 from thinstream.errors import InvalidInputError, InvalidParameterError
 from thinstream.lanes.lanes import Lanes
 from thinstream.training.metrics import Tradeoff

@@ -8,7 +8,7 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, KFold
 
 import thinstream as ts
-from thinstream.data.tables.memory import from_memory
+from thinstream.data.in_memory import from_memory
 from thinstream.errors import InvalidInputError, InvalidParameterError
 
 ROWS, WIDTH = 300, 30

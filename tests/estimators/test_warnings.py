@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import thinstream as ts
+from thinstream.data.in_memory import from_memory
 from thinstream.data.labels import SORTED
-from thinstream.data.tables.memory import from_memory
 from thinstream.errors import EdgeWarning, SortedRowsWarning, ThinstreamWarning
 
 RNG = np.random.default_rng(0)

@@ -15,9 +15,9 @@ import numpy as np
 from tests.data import naive_cells, naive_libsvm, naive_texts, test_vw
 from tests.data.formats import as_text, hashed, rows_of
 from tests.data.naive_cells import Refused
+from thinstream.data.in_memory import frame_columns
 from thinstream.data.options import MISSING
 from thinstream.data.tables.columns import Table
-from thinstream.data.tables.memory import frame_columns
 from thinstream.data.text.csv import CSV
 from thinstream.data.text.jsonl import JSONLines
 from thinstream.data.text.libsvm import Libsvm

@@ -7,7 +7,7 @@ from tests.lanes.cuda.cases import spread, variants
 from thinstream.algorithms.registry import find, rule_of
 from thinstream.engine.protocol import require_sound
 from thinstream.errors import InvalidParameterError
-from thinstream.lanes.lane import make_lanes, rules_of
+from thinstream.lanes.block import make_lanes, rules_of
 
 
 @pytest.mark.parametrize(("name", "choice"), list(variants()), ids=str)

@@ -3,8 +3,8 @@
 import numpy as np
 import scipy.sparse as sp
 
+from thinstream.data.in_memory import from_memory
 from thinstream.data.stream import START
-from thinstream.data.tables.memory import from_memory
 
 WIDTH = 40
 

@@ -11,8 +11,8 @@ from hypothesis.extra.numpy import arrays
 from sklearn import metrics
 
 from tests.tuning.classes import CLASSES, WIDTH, cuts, made
+from thinstream.data.in_memory import from_memory
 from thinstream.data.labels import Classes
-from thinstream.data.tables.memory import from_memory
 from thinstream.engine.loop import Costs
 from thinstream.errors import InvalidInputError, InvalidParameterError, UnknownNameError
 from thinstream.models.model import make_outputs

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import thinstream as ts
-from thinstream.data.tables.memory import from_memory
+from thinstream.data.in_memory import from_memory
 from thinstream.tuning.sparsity_path import Sweep, sweep_stream
 from thinstream.tuning.study import Study, StudyConfig, Trial
 

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from thinstream.batch import Batch
-from thinstream.data.tables.memory import from_memory
+from thinstream.data.in_memory import from_memory
 from thinstream.errors import InvalidInputError
 from thinstream.lanes.lanes import Lanes
 from thinstream.lanes.learner import Learner

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thinstream.data.cache import Cache, write_cache
+    from thinstream.data.in_memory import from_memory
     from thinstream.data.opening import open_stream
-    from thinstream.data.tables.memory import from_memory
     from thinstream.data.text.hashing import Hashing, Numbering
 
 __all__ = ["Cache", "Hashing", "Numbering", "from_memory", "open_stream", "write_cache"]

@@ -368,7 +368,7 @@ class Cache:
     Examples
     --------
     >>> import numpy as np, tempfile, pathlib
-    >>> from thinstream.data.tables.memory import from_memory
+    >>> from thinstream.data.in_memory import from_memory
     >>> folder = tempfile.TemporaryDirectory()
     >>> cache = write_cache(from_memory(np.eye(3), [1, -1, 1]), pathlib.Path(folder.name) / "rows.arrow")
     >>> cache.rows, cache.n_features, [batch.y.tolist() for batch in cache.batches()]

@@ -1,26 +1,430 @@
 """Read in-memory rows (dicts, frames, texts) as a model's data was read."""
 
 import csv
+import inspect
 import io
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import cached_property
-from numbers import Number
+from itertools import islice
+from numbers import Number, Real
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from thinstream.batch import Batch
+from thinstream.batch import Batch, Position
+from thinstream.data.column_inference import RECORDS, declared_in
 from thinstream.data.formats import find_format
-from thinstream.data.options import LAYOUT, OPTIONS, Options, ReadingSpec, as_learned, how_read
-from thinstream.data.stream import TextStream
-from thinstream.data.tables.columns import Table
-from thinstream.data.tables.memory import frame_columns, from_memory, is_frame
+from thinstream.data.inference import classes_in
+from thinstream.data.labels import label_of
+from thinstream.data.objects import category_of
+from thinstream.data.options import (
+    LAYOUT,
+    LOOK,
+    OPTIONS,
+    WORDING,
+    Options,
+    ReadingSpec,
+    as_learned,
+    how_read,
+    require_columns,
+)
+from thinstream.data.stream import START, TextStream
+from thinstream.data.tables.columns import CELLS, Column, Hasher, RowStream, Table, sparse_values, weights_of
 from thinstream.data.text.csv import CSV
 from thinstream.data.text.hashed_rows import ColumnFormat
-from thinstream.data.text.hashing import Numbering
+from thinstream.data.text.hashing import Hashing, Numbering
 from thinstream.engine.rows import unit_rows
-from thinstream.errors import InvalidInputError, near
+from thinstream.errors import InvalidInputError, InvalidParameterError, meant, near
+
+# Matrices, frames and dicts in memory as streams.
+
+# Dicts of features, hashed by name, from a list, an iterator, or a function that returns one.
+
+_Source = Iterable[Any] | Callable[[], Iterable[Any]]
+
+
+class Records(RowStream):
+    """Dicts, or pairs (dict, label), or triples (dict, label, weight), as a stream.
+
+    A number is the value of a feature with its name, and True is 1. A string is the category ``name=text`` with value
+    1. A list of numbers gives ``name[0]``, ``name[1]``, …, and a list of strings gives a category for each. Keys of
+    nested dicts are joined with dots: ``name.inner``. False and 0 are absent. ``missing`` determines how None, NaN and
+    words like NA are treated. An absent key gives no feature.
+
+    Parameters
+    ----------
+    source : iterable, or function that returns one
+        An iterator can be read only once. A list or a function can be read again.
+    hasher : Hasher
+        Maps feature names to indices.
+    classes, dtype, rows_per_batch, missing, text …
+        As in `from_memory`.
+
+    """
+
+    def __init__(self, source: _Source, hasher: Hasher | None, *, rows_per_batch: int = 1 << 12, **shared: Any) -> None:
+        if hasher is None:
+            raise InvalidParameterError(
+                "dicts have named features, which need a hasher, got None. Pass hasher=Numbering() from "
+                "thinstream.data."
+            )
+        if not callable(source) and not isinstance(source, Iterable):
+            raise InvalidInputError(f"X must be an iterable of dicts, or a function that returns one, got {source!r}")
+        super().__init__(hasher, rows_per_batch=rows_per_batch, **shared)
+        self._source, self._hash, self._begun = source, hasher, False
+
+    @property
+    def size(self) -> int | None:
+        """The number of rows, if known."""
+        return len(self._source) if isinstance(self._source, Sized) else None
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the number of rows, if known; reading rows could consume the source."""
+        return {"kind": "records", "rows": self.size}
+
+    def batches(self, start: Position = START) -> Iterator[Batch]:
+        source = self._source() if callable(self._source) else self._source
+        records = iter(source)
+        if records is source and not callable(self._source):
+            if self._begun:
+                raise InvalidInputError(
+                    "an iterator can be read only once. Pass a list, or a function that returns an iterator."
+                )
+            self._begun = True
+        return self._batches(islice(records, start.row, None), start.row)
+
+    def _batches(self, records: Iterator[Any], row: int) -> Iterator[Batch]:
+        while taken := list(islice(records, self.rows_per_batch)):
+            end = row + len(taken)
+            yield replace(self._batch(taken, row), position=Position(offset=end, row=end))
+            row = end
+
+    def _batch(self, taken: list[Any], first: int) -> Batch:
+        triples = [_triple(record, first + k) for k, record in enumerate(taken)]
+        rows = self.table.of_records([features for features, _, _ in triples], "X", first)
+        labels, weights = [label for _, label, _ in triples], [weight for _, _, weight in triples]
+        filled = [1.0 if weight is None else weight for weight in weights]
+        return replace(
+            rows,
+            n_features=self._hash.width,
+            y=None if all(label is None for label in labels) else self.coded(self._array(labels), "X", first),
+            weights=None if all(weight is None for weight in weights) else weights_of(np.array(filled), "X", first),
+        )
+
+    def _array(self, labels: list[Any]) -> Any:
+        """Return labels as an array, with dtype object unless all are numbers, to keep their types."""
+        numeric = self.book is None and all(isinstance(label, Real | np.bool_) for label in labels)
+        return np.array(labels, dtype=np.float64 if numeric else object)
+
+
+def _triple(record: Any, row: int) -> tuple[Mapping[str, Any], Any, Any]:
+    """Return (features, label, weight), with None for absent parts."""
+    parts = record if isinstance(record, tuple) else (record,)
+    features, label, weight = (*parts, None, None)[:3] if 1 <= len(parts) <= 3 else (None, None, None)
+    if not isinstance(features, Mapping):
+        allowed = "a dict, (dict, label) or (dict, label, weight)"
+        raise InvalidInputError(f"X: each record must be {allowed}, got {record!r} at row {row}")
+    return features, label, weight
+
+
+# Matrices, frames and dicts in memory, as streams.
+
+_Rows = Callable[[int, int], Batch]
+_SAMPLE = 1000  # rows in the checksum of a fingerprint
+#: Options of `from_memory` for columns of frames and keys of dicts.
+_OF_COLUMNS = ("text", *WORDING, "numeric", "categorical", "dates")
+
+
+def from_memory(
+    X: Any,
+    y: Any = None,
+    weights: Any = None,
+    *,
+    hasher: Hasher | Hashing | None = None,
+    classes: Sequence[Any] | None = None,
+    grow_classes: bool = False,
+    dtype: str = "float32",
+    rows_per_batch: int = 1 << 16,
+    cross: Sequence[Sequence[str]] = (),
+    missing: str = "indicator",
+    look: int = LOOK,
+    **texts: Any,
+) -> "Memory | Records":
+    """Return a stream of data in memory.
+
+    Parameters
+    ----------
+    X : sparse matrix, array, frame of pandas or polars, or dicts
+        Features are numbered by the position of their column. In a frame with a ``hasher``, they are hashed by name
+        instead, and text, categories (``column=text``) and times are allowed. Dicts (`Records`) need a hasher.
+    y : sequence
+        Labels: numbers, booleans, strings, or the values in ``classes``. Dicts are passed with their labels, as pairs.
+    weights : sequence of float
+        Weights of the rows.
+    hasher : Hasher
+        Maps feature names to indices.
+    classes : (negative, positive), or more
+        The labels. None: infer them, as in files, from ``y`` or from the first dicts of a list. Otherwise labels are
+        numbers, and those above 0 are positive.
+    grow_classes : bool
+        Whether new labels become new classes, after those of ``classes``.
+    dtype : {"float32", "float64"}
+        Data type of the values. Sparse matrices of this type are not copied.
+    rows_per_batch : int
+        The most rows of a batch.
+    cross : list of tuples of names
+        Columns of a frame, or keys of dicts, to cross, as ``[("user", "item")]``: products of their features become
+        features (docs/recipes/crosses.md). This needs a `Numbering` as hasher.
+    missing : {"indicator", "ignore", "error", "as-is"}
+        How to treat nulls, NaN and words like NA if features have names: as the feature ``column=?``, as no feature, as
+        an error, or unchanged (nulls give no feature, NaN is an error, words are categories).
+    look : int
+        The number of labels from which classes are inferred, and of rows from which text and dates are inferred in a
+        frame with a `Numbering`. 0: infer nothing.
+    **texts
+        Columns (or keys of dicts) with ``text``, and how it is tokenized (``ngrams``, ``chars``, ``lower``, ``stop``,
+        ``binary``). For frames also ``numeric``, ``categorical`` and ``dates``. See `Options`. This needs a
+        `Numbering`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> stream = from_memory(np.array([[0, 2], [3, 0]]), ["no", "yes"], classes=("no", "yes"))
+    >>> [(batch.indices.tolist(), batch.values.tolist(), batch.y.tolist()) for batch in stream.batches()]
+    [([1, 0], [2.0, 3.0], [-1, 1])]
+
+    """
+    _require_known(texts)
+    inferred = classes
+    if classes is None and look and not grow_classes:
+        inferred = _classes_in(X if y is None else y, look, pairs=y is None)
+    shared: dict[str, Any] = {
+        "classes": inferred,
+        "grow_classes": grow_classes,
+        "dtype": dtype,
+        "rows_per_batch": rows_per_batch,
+        "cross": cross,
+        "missing": missing,
+        **texts,
+    }
+    if isinstance(hasher, Hashing):
+        hasher = Numbering(hasher)
+    if look and is_frame(X) and isinstance(hasher, Numbering):
+        shared |= _roles_in(X, look, texts)
+    if not hasattr(X, "shape") and not _is_nested(X):
+        if y is not None or weights is not None:
+            raise InvalidInputError("dicts come with their labels and weights: (dict, label) or (dict, label, weight)")
+        stream: Memory | Records = Records(X, hasher, **shared)
+    else:
+        stream = Memory(X, y, weights, hasher=hasher, **shared)
+    stream.finds_classes = inferred is not classes
+    return stream
+
+
+def _require_known(names: Mapping[str, Any]) -> None:
+    """Raise if a name is not an option of `from_memory`."""
+    for name in names:
+        if name not in _OF_COLUMNS:
+            parameters = inspect.getfullargspec(from_memory).kwonlyargs
+            raise InvalidParameterError(
+                f"from_memory has no option {name!r}; {meant(name, [*parameters, *_OF_COLUMNS])}. Labels and weights "
+                "are arguments: from_memory(X, y, weights)."
+            )
+
+
+def _classes_in(labels: Any, look: int, *, pairs: bool) -> tuple[Any, ...] | None:
+    """Infer classes from labels, or from pairs of dicts and labels; None if the source can be read only once."""
+    if pairs:
+        records = labels[:look] if isinstance(labels, list | tuple) else ()
+        labels = [record[1] for record in records if isinstance(record, tuple) and len(record) > 1]
+    else:
+        array = np.asarray(labels, dtype=object) if isinstance(labels, list | tuple) else np.asarray(labels)
+        labels = (array if array.dtype.kind == "O" else np.unique(array)).reshape(-1).tolist()
+    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    present = [label for label in plain if label is not None and label == label]
+    if not all(isinstance(label, str | int | float) for label in present):
+        return None
+    return classes_in(Counter(label_of(label) if isinstance(label, float) else label for label in present))
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether X is a frame of pandas or polars, which are not imported."""
+    return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_columns"))
+
+
+def _roles_in(X: Any, look: int, options: dict[str, Any]) -> dict[str, Any]:
+    """Infer the roles of a frame's columns that have no declared role."""
+    few = X[: min(look, RECORDS)]
+    rows = (
+        few.to_dicts() if hasattr(few, "to_dicts") else few.astype(object).where(few.notna(), None).to_dict("records")
+    )
+    records = [{str(name): value for name, value in row.items()} for row in rows]
+    declared: dict[str, Any] = {
+        name: tuple(options.get(name, ())) for name in ("text", "numeric", "categorical", "dates")
+    }
+    return declared_in(Options(label="", **declared), records, len(rows) == len(X))[0]
+
+
+def _is_nested(X: Any) -> bool:
+    """Return whether X is a list of lists of numbers."""
+    return isinstance(X, list | tuple) and len(X) > 0 and (isinstance(X[0], list) or hasattr(X[0], "shape"))
+
+
+class Memory(RowStream):
+    """A matrix or frame as a stream; see `from_memory`."""
+
+    def __init__(self, X: Any, y: Any = None, weights: Any = None, **shared: Any) -> None:
+        super().__init__(**shared)
+        hasher = self.hasher
+        self._rows, self.size, width = _source(X, self)
+        self.n_features = width if hasher is None else hasher.width
+        if not hasattr(X, "tocsr"):
+            self.rows_per_batch = min(self.rows_per_batch, max(CELLS // max(width, 1), 1))
+        self.feature_columns = [str(name) for name in X.columns] if hasher is not None else []
+        self._y = None if y is None else self.coded(_labels(y, self.size), "y")
+        self._weights = None if weights is None else weights_of(_vector(weights, self.size, "weights"), "weights")
+
+    @property
+    def remembered(self) -> dict[str, Any]:
+        """The reading options that a model file stores."""
+        named = {role: [*getattr(self.table, role)] for role in ("numeric", "dates")} if self.hasher is not None else {}
+        return {role: names for role, names in named.items() if names}
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the shape, and a checksum of the first rows."""
+        head = self._batch(0, min(_SAMPLE, self.size))
+        checksum = 0
+        for array in (head.indptr, head.indices, head.values, head.y, head.weights):
+            if array is not None:
+                checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
+        return {"kind": "memory", "rows": self.size, "width": self.n_features, "head": checksum}
+
+    def batches(self, start: Position = START) -> Iterator[Batch]:
+        if not 0 <= start.row <= self.size:
+            raise InvalidInputError(f"X has {self.size:,} rows, so reading cannot resume at row {start.row:,}")
+        return (
+            self._batch(first, min(first + self.rows_per_batch, self.size))
+            for first in range(start.row, self.size, self.rows_per_batch)
+        )
+
+    def _batch(self, first: int, end: int) -> Batch:
+        rows, chosen = self._rows(first, end), slice(first, end)
+        y = None if self._y is None else self._y[chosen]
+        weights = None if self._weights is None else self._weights[chosen]
+        return replace(rows, y=y, weights=weights, position=Position(offset=end, row=end))
+
+
+def _labels(labels: Any, n: int) -> NDArray[Any]:
+    """Return labels as an array; labels of several types must not all become strings."""
+    mixed = isinstance(labels, list | tuple) and len({isinstance(label, str) for label in labels}) > 1
+    return _vector(np.array(labels, dtype=object) if mixed else labels, n, "labels")
+
+
+def _vector(values: Any, n: int, name: str) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.shape != (n,):
+        raise InvalidInputError(f"X has {n} rows, so {name} must have shape ({n},), got {array.shape}")
+    return array
+
+
+def _source(X: Any, stream: RowStream) -> tuple[_Rows, int, int]:
+    """Return a function that returns rows first to end, the number of rows, and the number of columns."""
+    hasher, dtype = stream.hasher, stream.dtype
+    if is_frame(X):
+        n, width = X.shape
+        require_columns(stream.crosses.wanted, [str(name) for name in X.columns], "X")
+        if unknown := [name for name in stream.table.text if name not in [*map(str, X.columns)]]:
+            raise InvalidInputError(f"X: text: there is no column {unknown[0]!r}{near(unknown[0], X.columns, '; ')}")
+
+        def from_frame(first: int, end: int) -> Batch:
+            return stream.rows_of(frame_columns(X, first, end), end - first, "X", first)
+
+        return from_frame, n, width
+    if hasher is not None:
+        raise InvalidInputError("a hasher needs feature names, so X must be a frame or dicts, got a matrix")
+    if hasattr(X, "tocsr"):
+        matrix = X.tocsr()
+        width = int(matrix.shape[1])
+
+        def from_csr(first: int, end: int) -> Batch:
+            span = slice(matrix.indptr[first], matrix.indptr[end])
+            pointers = np.asarray(matrix.indptr[first : end + 1] - span.start, dtype=np.int64)
+            values = sparse_values(matrix.data[span], dtype, pointers, matrix.indices[span], "X", first)
+            return Batch.of(pointers, matrix.indices[span], values, width, first_row=first)
+
+        return from_csr, len(matrix.indptr) - 1, width
+    array = np.asarray(X)
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        allowed = "a matrix of numbers, a sparse matrix, a frame or dicts"
+        raise InvalidInputError(f"X must be {allowed}, got {array.ndim} dimensions of {array.dtype}")
+
+    def from_dense(first: int, end: int) -> Batch:
+        part = array[first:end]
+        rows, columns = np.nonzero(part)  # NaN counts as non-zero
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=end - first))]).astype(np.int64)
+        values = sparse_values(part[rows, columns], dtype, indptr, columns, "X", first)
+        return Batch.of(indptr, columns.astype(np.int32), values, array.shape[1], first_row=first)
+
+    return from_dense, array.shape[0], array.shape[1]
+
+
+def frame_columns(X: Any, first: int, end: int) -> list[Column]:
+    """Return the columns of a frame, from row ``first`` to ``end``."""
+    if hasattr(X, "iloc"):
+        return [_pandas(str(X.columns[j]), X.iloc[first:end, j], first) for j in range(X.shape[1])]
+    return [_polars(series, first) for series in X[first:end].get_columns()]
+
+
+def _pandas(name: str, series: Any, first: int) -> Column:
+    dtype_kind = series.dtype.kind
+    if hasattr(series, "cat"):
+        return _categories(name, series.cat.codes.to_numpy(), series.cat.categories.tolist())
+    if dtype_kind in "biuf":
+        if isinstance(series.dtype, np.dtype):
+            return Column.of_numbers(name, series.to_numpy())
+        present = ~series.isna().to_numpy()
+        numbers = series.to_numpy(dtype=np.float64, na_value=0.0)
+        return Column.of_numbers(name, numbers.astype(np.bool_) if dtype_kind == "b" else numbers, present)
+    if dtype_kind == "M":
+        return Column.of_times(name, series.to_numpy(dtype="M8[s]"))
+    if dtype_kind not in "OU":
+        raise _unknown(name, series.dtype)
+    values, missing = series.to_numpy(dtype=object), series.isna().to_numpy()
+    if missing.any():
+        values = values.copy()
+        values[missing] = None
+    return Column.of_objects(name, values.tolist(), "X", first)
+
+
+def _polars(series: Any, first: int) -> Column:
+    name, dtype, word = series.name, series.dtype, str(series.dtype).split("(")[0]
+    if dtype.is_numeric() or word == "Boolean":
+        present = series.is_not_null().to_numpy()
+        filled = series.fill_null(False if word == "Boolean" else 0).to_numpy()
+        return Column.of_numbers(name, filled if word == "Boolean" else filled.astype(float, copy=False), present)
+    if word in ("Date", "Datetime"):
+        return Column.of_times(name, series.to_numpy().astype("M8[s]"), by_day=word == "Date")
+    if word not in ("String", "Categorical", "Enum", "Null"):
+        raise _unknown(name, dtype)
+    return Column.of_objects(name, series.cast(str).to_list() if word != "Null" else [None] * len(series), "X", first)
+
+
+def _categories(name: str, codes: Any, categories: list[Any]) -> Column:
+    for category in categories:
+        if not isinstance(category, str | Real):
+            raise InvalidInputError(f"X: column {name!r} must have numbers or strings, got {category!r}")
+    return Column.of_codes(name, codes, [word if isinstance(word, str) else category_of(word) for word in categories])
+
+
+def _unknown(name: str, dtype: Any) -> InvalidInputError:
+    return InvalidInputError(
+        f"X: column {name!r} must have numbers, booleans, times, strings or categories, got {dtype}"
+    )
+
 
 #: Rows of a LazyFrame that are collected at a time.
 LAZY_ROWS = 1 << 16

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.engine.hooks import hook
-from thinstream.engine.limits import HEAVY, REACH, precision
 from thinstream.engine.parameters import OneOf
 from thinstream.engine.prox import like
+from thinstream.engine.rows import HEAVY, REACH, precision
 
 #: Features from which on BLAS may use all its threads.
 LARGE = 1024

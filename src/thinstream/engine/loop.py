@@ -38,9 +38,19 @@ from thinstream.engine.hooks import (
     write,
     write_totals,
 )
-from thinstream.engine.limits import HEAVY, LARGE, MUCH, REACH, SPAN, bound_of, finite, precision
 from thinstream.engine.records import in_precision
-from thinstream.engine.rows import CHECKED_ROWS, checked_until
+from thinstream.engine.rows import (
+    CHECKED_ROWS,
+    HEAVY,
+    LARGE,
+    MUCH,
+    REACH,
+    SPAN,
+    bound_of,
+    checked_until,
+    finite,
+    precision,
+)
 from thinstream.engine.rule import Example
 from thinstream.jit import Compiled, apart, lowers, not_inlined, scalar
 

@@ -16,9 +16,9 @@ from sklearn.utils import check_random_state, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
+from thinstream.data.in_memory import from_memory
 from thinstream.data.labels import Classes, class_costs
 from thinstream.data.stream import Stream
-from thinstream.data.tables.memory import from_memory
 from thinstream.errors import InvalidInputError, InvalidParameterError, listed
 from thinstream.estimators.classifier import OnlineClassifier
 from thinstream.estimators.factory import make

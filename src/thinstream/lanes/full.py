@@ -11,10 +11,9 @@ from thinstream.batch import Batch
 from thinstream.engine import gaussian
 from thinstream.engine.covariance import LARGE, Belief, Matrix, Point, one_blas_thread, reaches
 from thinstream.engine.hooks import begin, read_totals, stands_still, step, width
-from thinstream.engine.limits import HEAVY, MUCH, REACH, SPAN, finite, precision
 from thinstream.engine.loop import FALSE_NEGATIVES, FALSE_POSITIVES, POSITIVES, UPDATES, T, make_example
 from thinstream.engine.records import Memory
-from thinstream.engine.rows import CHECKED, Bounds, Rows
+from thinstream.engine.rows import CHECKED, HEAVY, MUCH, REACH, SPAN, Bounds, Rows, finite, precision
 from thinstream.engine.rule import Example, Seen, Step
 from thinstream.jit import Compiled, apart, scalar
 from thinstream.lanes.learner import Frozen, Learner

@@ -15,9 +15,8 @@ from thinstream.engine.protocol import require_range
 from thinstream.engine.rows import Rows, make_rows, row_blocks
 from thinstream.engine.rule import Algorithm
 from thinstream.errors import InvalidInputError, InvalidParameterError
-from thinstream.lanes.block import Block, SingleLane, keeps_own_array
+from thinstream.lanes.block import Block, Lane, SingleLane, keeps_own_array, make_lanes, require_alike
 from thinstream.lanes.devices import device_for, gpu_room, run_all, stays_on_cpu
-from thinstream.lanes.lane import Lane, make_lanes, require_alike
 from thinstream.lanes.learner import Learner
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from thinstream.algorithms.registry import described_by, find, rule_of
 from thinstream.batch import Batch
 from thinstream.engine.covariance import DIAGONAL, FULL, Matrix
 from thinstream.engine.forgetting import declared
-from thinstream.engine.limits import ORDINARY
 from thinstream.engine.loop import EQUAL_COSTS, Costs, loop_for
 from thinstream.engine.memory import (
     allocate,
@@ -40,6 +39,7 @@ from thinstream.engine.rows import (
     BLOCK,
     CHECKED,
     EVERY_WEIGHT_1,
+    ORDINARY,
     Bounds,
     Rows,
     is_ready,

@@ -294,7 +294,7 @@ SMALL = 50_000_000
 class PeekableStream:
     """A stream whose first rows can be inspected in advance, also if it can be read only once.
 
-    >>> from thinstream.data.tables.memory import from_memory
+    >>> from thinstream.data.in_memory import from_memory
     >>> stream = PeekableStream(from_memory(np.eye(5), np.array([1, -1, 1, -1, 1]), rows_per_batch=2))
     >>> [len(batch) for batch in stream.look(3)], [len(batch) for batch in stream.batches()]
     ([2, 2], [2, 2, 1])
@@ -415,7 +415,7 @@ class OccurringStream:
     """A stream whose features are renumbered in the order of occurrence, in the same way each time it is read.
 
     >>> import numpy as np
-    >>> from thinstream.data.tables.memory import from_memory
+    >>> from thinstream.data.in_memory import from_memory
     >>> stream = OccurringStream(from_memory(np.eye(5)[[3, 1, 3]], np.array([1, -1, 1])))
     >>> [(batch.indices.tolist(), batch.n_features) for batch in stream.batches()], stream.numbering.n_met
     ([([1, 2, 1], 3)], 2)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import thinstream as ts
 from tests.algorithms.batch.streams import state
 from thinstream.batch import Batch
-from thinstream.data.tables.memory import from_memory
+from thinstream.data.in_memory import from_memory
 from thinstream.errors import InvalidInputError
 
 SMALL = {"SBCW": {"group_size": 2, "n_groups": 3}, "FGM": {"group_size": 2, "n_groups": 3}}

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.algorithms.batch.arrays import Examples
-from thinstream.algorithms.batch.base import runs
-from thinstream.algorithms.batch.groups import GroupLearner, best, cut
+from thinstream.algorithms.batch.base import GroupLearner, best, cut, runs
 from thinstream.engine.parameters import Count, Positive
 
 #: When a subproblem counts as solved: the step's largest entry against the largest weight.

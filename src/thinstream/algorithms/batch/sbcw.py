@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinstream.algorithms.batch.arrays import Arrays, Examples, cholesky, inverse_of_lower
-from thinstream.algorithms.batch.base import BufferedLearner, runs
-from thinstream.algorithms.batch.groups import Chosen, GroupLearner, best, cut
+from thinstream.algorithms.batch.base import BufferedLearner, Chosen, GroupLearner, best, cut, runs
 from thinstream.engine.parameters import Count, CountOrNone, NonNegative, OneOf, Positive
 from thinstream.errors import ModelFileError
 from thinstream.jit import compiled, scalar

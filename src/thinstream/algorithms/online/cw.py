@@ -10,8 +10,8 @@ from typing import Annotated, NamedTuple
 from thinstream.engine import gaussian
 from thinstream.engine.covariance import DIAGONAL, Covariance, Exact, ExactOrDrop
 from thinstream.engine.forgetting import forgets
-from thinstream.engine.limits import finite
 from thinstream.engine.parameters import OneOf, Positive
+from thinstream.engine.rows import finite
 from thinstream.engine.rule import Example, MergeRule, Nothing, Step, algorithm, hard_step
 
 VARIANCE, STDEV = range(2)

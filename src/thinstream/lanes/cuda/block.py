@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from thinstream.engine.forgetting import declared
 from thinstream.engine.records import Memory, field_names
-from thinstream.lanes.access import COUNTS, PARAMETERS, ROWS, WHOLES
-from thinstream.lanes.block import tables_of, with_floats
+from thinstream.lanes.block import Lane, tables_of, with_floats
 from thinstream.lanes.cuda.kernels import (
     GROUP,
     Columns,
@@ -25,7 +24,7 @@ from thinstream.lanes.cuda.kernels import (
 )
 from thinstream.lanes.cuda.package import SIMULATED, cuda, free_memory, processors, require_device
 from thinstream.lanes.cuda.team import can_share, shape_of, team
-from thinstream.lanes.lane import Lane
+from thinstream.lanes.loop import COUNTS, PARAMETERS, ROWS, WHOLES
 
 #: Bytes of scores on the device at a time.
 SCORES = 1 << 30

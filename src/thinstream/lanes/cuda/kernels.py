@@ -13,8 +13,8 @@ from thinstream.engine.loop import Costs, loop
 from thinstream.engine.records import Memory
 from thinstream.engine.rows import Bounds, Rows
 from thinstream.jit import Compiled
-from thinstream.lanes.access import read_rule
 from thinstream.lanes.cuda.package import SIMULATED, cuda, kernel, unfused
+from thinstream.lanes.loop import read_rule
 
 #: An array on the device.
 Array = Any

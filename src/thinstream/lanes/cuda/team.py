@@ -24,7 +24,6 @@ from thinstream.engine.hooks import (
     stopped,
     weight,
 )
-from thinstream.engine.limits import MUCH, REACH, finite, precision
 from thinstream.engine.loop import (
     FALSE_NEGATIVES,
     FALSE_POSITIVES,
@@ -38,9 +37,12 @@ from thinstream.engine.loop import (
     update_is_finite,
 )
 from thinstream.engine.records import Memory, in_precision
+from thinstream.engine.rows import MUCH, REACH, finite, precision
 from thinstream.engine.rule import Step
 from thinstream.jit import scalar
-from thinstream.lanes.access import (
+from thinstream.lanes.cuda.kernels import GROUP
+from thinstream.lanes.cuda.package import cuda, kernel
+from thinstream.lanes.loop import (
     BALANCED,
     FAILED,
     IMPORTANCE,
@@ -64,8 +66,6 @@ from thinstream.lanes.access import (
     write_round,
     write_totals,
 )
-from thinstream.lanes.cuda.kernels import GROUP
-from thinstream.lanes.cuda.package import cuda, kernel
 
 # Tiles of rows in shared memory: how they get there, and how their terms are added up.
 
