@@ -53,9 +53,9 @@ if not TYPE_CHECKING:  # type checkers know the names above, and report others
         if name in _MODULES:
             return importlib.import_module(f"thinstream.{name}")
         if name[0].isupper():  # an algorithm; anything else must not pull in scikit-learn
-            found = importlib.import_module("thinstream.estimators").named(name)
-            if found is not None:
-                return found
+            estimator = importlib.import_module("thinstream.estimators").named(name)
+            if estimator is not None:
+                return estimator
         from thinstream.errors import no_attribute
 
         raise no_attribute(__name__, name, () if name.startswith("_") else __dir__())

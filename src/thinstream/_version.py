@@ -1,3 +1,3 @@
-"""The version of the package: a module of its own, so that others can import it without the rest."""
+"""The version of the package: a separate module, so that others can import it without the rest."""
 
 __version__ = "0.1.0"

@@ -374,10 +374,11 @@ class Out(NamedTuple):
     @classmethod
     def empty(cls, rows: int, with_ids: bool = False) -> "Out":
         """Allocate N rows."""
-        arrays = [np.empty(rows + 1, dtype) for dtype in (np.float64,) * 2 + (np.int64,) * 4]
-        out = cls(*arrays, np.zeros((rows + 1 if with_ids else 0, 3), np.int64))
-        out.indptr[0] = out.upto[0] = 0
-        return out
+        labels, weights = np.empty((2, rows + 1))
+        indptr, starts, ends, upto = np.empty((4, rows + 1), np.int64)
+        indptr[0] = upto[0] = 0
+        ids = np.zeros((rows + 1 if with_ids else 0, 3), np.int64)
+        return cls(labels, weights, indptr, starts, ends, upto, ids)
 
 
 class Cells(NamedTuple):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from thinstream.jit.compiled import Compiled
 
 logger = logging.getLogger("thinstream.jit")
-#: Seconds of compiling before a message says so.
+#: Seconds of compiling before a message is printed.
 PATIENCE = 1.0
 MESSAGE = "compiling functions for their first use on this machine; this happens once and takes some seconds"
 
@@ -63,7 +63,7 @@ class Request(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What tells requests apart."""
+        """The cached file, which identifies a request."""
         return self.function.cached_file(self.kinds).name
 
     @property

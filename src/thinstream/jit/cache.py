@@ -208,7 +208,7 @@ def _usable_baselines() -> tuple[str, ...]:
     return baselines()
 
 
-# What code depends on in addition to the types of arguments: sources and settings.
+# Code depends on the types of arguments, and on sources and settings.
 
 #: Modules of this package that decide what code is like.
 _COMPILER = ("cache", "compiled", "compiler", "declarations")
@@ -252,7 +252,7 @@ def _file_of(module: str) -> Path | None:
     return file if file is not None and file.is_file() else None
 
 
-# What machine code depends on: the interpreter, NumPy's objects in memory and the processor.
+# Machine code depends on the interpreter, NumPy's objects in memory and the processor.
 
 # Compiled functions read Python and NumPy objects at fixed offsets, as extensions written in C do. The head of an
 # object ends with its type. The items of a tuple follow its other fields. An array has the fields of
@@ -331,7 +331,7 @@ def abi() -> str:
     from llvmlite import binding as llvm
 
     core = importlib.import_module("numpy._core" if hasattr(np, "_core") else "numpy.core")  # NumPy 2 or 1
-    python = EXTENSION_SUFFIXES[0].split(".")[1]  # also tells debug and free-threaded builds apart
+    python = EXTENSION_SUFFIXES[0].split(".")[1]  # differs for debug and free-threaded builds
     machine = llvm.get_process_triple().split("-")[0]
     platform = python if machine in python else f"{python}-{machine}"
     return f"{platform}-numpy{core._multiarray_umath._get_ndarray_c_version():x}"

@@ -265,8 +265,8 @@ def _plain(result: Any) -> Any:
 
 def _raise(pickled: bytes) -> NoReturn:
     """Raise the exception of compiled code; the bytes are a constant of that code."""
-    kind, arguments, *_ = pickle.loads(pickled)
-    raise kind(*(arguments or ()))
+    exception, arguments, *_ = pickle.loads(pickled)
+    raise exception(*(arguments or ()))
 
 
 # From object code to a function. LLVM's loader does this in milliseconds, without numba.

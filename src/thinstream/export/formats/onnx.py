@@ -37,7 +37,7 @@ def write(model: LinearModel, file: BinaryIO, name: str) -> None:
 
 
 def inputs_of(model: LinearModel) -> str:
-    """Describe the inputs of the graph for the person who exports it."""
+    """Describe the inputs of the graph."""
     text = (
         "inputs: indices (int64) and values, each rows × k, with the non-zeros of each row. Shorter rows are padded "
         "with value 0"
