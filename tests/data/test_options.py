@@ -56,7 +56,7 @@ OTHER = {
     "dtype": "float64",
     "labels": False,
     "strict": False,
-    "found": (),
+    "inferred": (),
     "columns": ("age",),
     "keys": ("age",),
 }

@@ -244,7 +244,7 @@ def test_the_range_of_many_classes_is_found_from_the_most_frequent(costs, monkey
 
 
 def test_what_is_of_two_classes_only_is_refused():
-    with pytest.raises(InvalidParameterError, match=r"scoring must be 'error', .* of 3 classes, .* got 'cost'"):
+    with pytest.raises(InvalidParameterError, match=r"scoring must be 'error', .* of 3 classes, got 'cost'"):
         scoring_of("cost", classes=3)
     with pytest.raises(UnknownNameError, match=r"of 3 classes, got 'weighted_sum'"):
         check_metric("weighted_sum", 3)

@@ -10,7 +10,7 @@ from thinstream.estimators import ModelClassifier, OnlineClassifier
 
 #: Internal modules: they are not in the reference, docs/architecture.md describes them.
 INTERNAL = {
-    "algorithms", "batch", "cli", "demo", "engine", "files", "jit", "lanes", "models", "plotting", "training", "tuning",
+    "algorithms", "batch", "cli", "engine", "files", "jit", "lanes", "models", "plotting", "training", "tuning",
 }  # fmt: skip
 #: Public names of modules inside other folders.
 OFFERED: dict[str, tuple[str, ...]] = {

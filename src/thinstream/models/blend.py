@@ -669,6 +669,11 @@ class Blend(ReadsOnce, SingleModel):
         return sum(int(np.count_nonzero(part.squares)) for part in self.parts)
 
     @property
+    def n_features_met(self) -> int:
+        """The number of features that occurred."""
+        return max((int(np.count_nonzero(part.squares)) for part in self.parts if not part.products), default=0)
+
+    @property
     def cumulative_loss(self) -> float:
         """The sum of the progressive logistic loss, with costs and weights."""
         return float(self.head.loss[0])

@@ -308,6 +308,15 @@ class Pipeline:
         return self.n_columns * (self.outputs.n_weights // max(self.n_slots, 1))
 
     @property
+    def n_features_met(self) -> int | None:
+        """The number of features that occurred, or None if it is not known."""
+        if self.encoder is not None:
+            return len(self.encoder) - 1
+        first = next(iter(self.outputs))
+        met: int | None = getattr(first, "n_features_met", getattr(first, "n_met", None))
+        return met
+
+    @property
     def n_met(self) -> int | None:
         """The number of weights that examples have changed, without intercepts.
 

@@ -176,9 +176,9 @@ def _for_people(model: "Model", facts: dict[str, Any]) -> dict[str, str]:
     intercepts = facts["intercept"] if isinstance(facts["intercept"], list) else [facts["intercept"]]
     space = describe_space(model.feature_space) if model.feature_space else "column numbers, from 0"
     if "hashing" in model.feature_space:  # the number of hashed numbers says nothing about the features
-        state = model.compact_state
+        met = model.learner.n_features_met
         texts["features"] = (
-            "unknown" if state is None else f"{state[0]:,}{'' if model.learner.weights_only else ' that occurred'}"
+            "unknown" if met is None else f"{met:,}{'' if model.learner.weights_only else ' that occurred'}"
         )
     texts |= {"grade": GRADES[facts["grade"]], "top_by": ORDERS[facts["top_by"]]}
     return {**texts, "feature_space": space, "intercept": ", ".join(f"{value:.6g}" for value in intercepts)}
