@@ -3,7 +3,7 @@
     pip install 'mlflow>=2.20'
 
 A saved model is a folder in MLflow's format with one model file (safetensors, never pickled). It has two flavors. From
-``thinstream``, `load_model` returns the fitted estimator, which can learn more. With ``python_function``,
+``thinstream``, `load_model` returns the fitted estimator, which can continue learning. With ``python_function``,
 `mlflow models serve` and `mlflow.pyfunc.load_model` predict.
 """
 
@@ -123,7 +123,7 @@ def save_model(
 def log_model(estimator: Any, name: str, registered_model_name: str | None = None, **more: Any) -> Any:
     """Log a fitted estimator in the active run, and register it if a name is given.
 
-    ``more`` are the parameters of `save_model`. Returns MLflow's `ModelInfo`.
+    ``more`` is passed on to `save_model`. Returns MLflow's `ModelInfo`.
     """
     return _mlflow().models.Model.log(
         artifact_path=None,
@@ -136,7 +136,7 @@ def log_model(estimator: Any, name: str, registered_model_name: str | None = Non
 
 
 def load_model(model_uri: str | os.PathLike[str]) -> Any:
-    """Return the estimator, which can learn more, from a folder or an MLflow URI (``runs:/…``, ``models:/…``)."""
+    """Load the estimator from a folder or an MLflow URI (``runs:/…``, ``models:/…``). It can continue learning."""
     mlflow, folder = _mlflow(), Path(model_uri)
     if not folder.exists():
         folder = Path(mlflow.artifacts.download_artifacts(artifact_uri=str(model_uri)))

@@ -316,7 +316,7 @@ def test_frames_are_read_by_place_not_by_label():
 
 
 def test_imports_nothing_large():
-    modules = ("tables.memory", "cache", "tables.arrow")
+    modules = ("in_memory", "cache", "tables.arrow")
     code = "import sys\n" + "".join(f"import thinstream.data.{module}\n" for module in modules)
     code += "print([m for m in ('pandas', 'polars', 'scipy.sparse', 'sklearn', 'pyarrow') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

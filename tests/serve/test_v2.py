@@ -112,7 +112,7 @@ BAD = [
     ({"inputs": [tensor("x", "FP32", X) | {"data": ["a"] * 10}]}, "elements of FP32 must be numbers"),
     ({"inputs": [tensor("x", "INT8", X[:, :1] * 0 + 300)]}, "does not fit into INT8"),
     ({"inputs": [tensor("x", "FP32", X[0])]}, "must be FP32 of rows × features"),
-    ({"inputs": CSR[:2]}, "inputs must be the tensors 'indices', 'indptr' or 'values' together"),
+    ({"inputs": CSR[:2]}, "inputs must be either the three tensors 'indices', 'indptr', 'values', or a single tensor"),
     ({"inputs": [CSR[0], CSR[1], tensor("values", "INT32", [1, 1, 1, 1])]}, "values must be FP32"),
     ({"inputs": [tensor("x", "BYTES", ["1:a"])]}, "row 0"),
     ({"inputs": CSR, "outputs": [{"name": "loss"}]}, "with the name 'label' or 'score'"),

@@ -48,7 +48,7 @@ class Member(NamedTuple):
 
     @classmethod
     def from_description(cls, values: Mapping[str, Any]) -> "Member":
-        """Return the member of a description."""
+        """Create a member from its description."""
         options = values["scale"], values["normalize"], values.get("max_features"), values.get("products", False)
         return cls(values["learner"], dict(values["parameters"]), *options)
 

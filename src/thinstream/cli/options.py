@@ -319,7 +319,7 @@ class Study:
         ),
     ] = None
     device: Device = "auto"
-    plot: Annotated[Path | None, option("Draw a chart to this file (.png, .svg or .html).", OUTPUT)] = None
+    plot: Annotated[Path | None, option("Save a chart to this file (.png, .svg or .html).", OUTPUT)] = None
     csv: Annotated[Path | None, option("Write the table with all columns to this CSV file.", OUTPUT)] = None
 
     def __post_init__(self) -> None:

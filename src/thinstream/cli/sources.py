@@ -56,7 +56,7 @@ class Messages:
     ] = "stop"
 
     def check(self, specified: Any, data: list[str]) -> bool:
-        """Return whether the data is a broker. Raise if options cannot be used together."""
+        """Return whether the data comes from a broker. Raise if options cannot be used together."""
         if not is_address(data):
             for field in fields(self):
                 if field.name in specified:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def parse_sizes(text: str | None) -> list[int]:
-    """Return the numbers of features in ``--nnz``.
+    """Return the feature counts given by ``--nnz``.
 
     >>> parse_sizes("30,100"), parse_sizes(None)
     ([30, 100], [])

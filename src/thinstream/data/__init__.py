@@ -18,7 +18,7 @@ _PLACES = {
     "Cache": "cache",
     "Hashing": "text.hashing",
     "Numbering": "text.hashing",
-    "from_memory": "tables.memory",
+    "from_memory": "in_memory",
     "open_stream": "opening",
     "write_cache": "cache",
 }

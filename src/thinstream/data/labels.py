@@ -64,7 +64,7 @@ class Classes(tuple[Any, ...]):
 
     @property
     def are_two(self) -> bool:
-        """Whether there are exactly two classes and no more can come, so that one score separates them."""
+        """Whether there are exactly two classes and none can be added, so that one score separates them."""
         return len(self) == 2
 
     @property

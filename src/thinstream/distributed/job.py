@@ -103,7 +103,7 @@ def train(
         Rows that each worker learns between merges. None: one worker begins alone. Then all learn, in rounds that get
         longer.
     merge : {"sum", "mean", "touched", "root", "precision", "gain"}, optional
-        How the changes of the workers are combined. None: the way that was measured to be best for the algorithm.
+        How the workers' changes are combined. None: the method that was best for the algorithm in our measurements.
     passes : int, optional
         Passes over the source. None: the estimator's ``n_passes``.
     checkpoint : path, optional

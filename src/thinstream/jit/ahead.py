@@ -33,7 +33,7 @@ Key = str
 
 
 class ArraySample(NamedTuple):
-    """The type of an array, which another process makes an array from."""
+    """The type of an array, from which another process can create one like it."""
 
     dtype: str
     ndim: int

@@ -185,7 +185,7 @@ def full_loop_for(rule: Any) -> Compiled:
 
 
 class Limits(NamedTuple):
-    """Limits of a row that keep all numbers finite (see `engine.limits`)."""
+    """Limits of a row that keep all numbers finite (see `engine.rows`)."""
 
     reach: float  # of a change
     span: float  # of a length, times gain

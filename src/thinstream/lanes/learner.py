@@ -319,7 +319,7 @@ def _perceptron() -> Any:
 
 
 class Frozen(Learner):
-    """A `Learner` reduced to its weights: it is read as before, and learns no more.
+    """A `Learner` reduced to its weights: it can be read as before but no longer learns.
 
     Inside it is a perceptron, whose state is its weights and nothing else: so scores go through the same loop, in the
     same order of summation, so they are bit-identical to those of the original learner.

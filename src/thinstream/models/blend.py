@@ -711,7 +711,7 @@ class Blend(ReadsOnce, SingleModel):
 
 
 def _widen(blends: Sequence[Blend], n_features: int) -> None:
-    """Make room for a number of features in all blends, which share a grid."""
+    """Make room for ``n_features`` features in all blends, which share a grid."""
     first = blends[0]
     if n_features <= first.n_features:
         return
@@ -726,7 +726,7 @@ def _widen(blends: Sequence[Blend], n_features: int) -> None:
 
 
 def _pieces(blends: Sequence[Blend], batch: Batch) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of rows that are learned at a time.
+    """Yield the bounds of each run of rows that is learned in one go.
 
     They end at rows after which members may be dropped, and before a row that is too wide for some members. These
     members get more room, or are dropped.

@@ -184,7 +184,7 @@ class Group(Lanes):
             block.put([memories[k] for k in numbers], self._width(numbers))
 
     def out(self) -> NDArray[np.bool_]:
-        """Return which lanes have come to a row that they cannot learn, and learn no more."""
+        """Return which lanes have reached a row that they cannot learn and have therefore stopped learning."""
         failed = np.zeros(len(self), np.bool_)
         for block, numbers in self._pairs():
             lanes, slots = _lanes_in(numbers)
@@ -192,7 +192,7 @@ class Group(Lanes):
         return failed
 
     def fail(self, lane: int, row: int = 0) -> None:
-        """Let a lane learn no more, from that row on."""
+        """Stop a lane from learning, from that row on."""
         for block, numbers in self._pairs():
             if lane in numbers:
                 failed = block.failed  # of a device: a copy
@@ -336,7 +336,7 @@ class Part:
         return self.preparation.products
 
     def width(self, n_features: int) -> int:
-        """Return the length of the vector for a number of features."""
+        """Return the length of the weight vector for ``n_features`` features."""
         return n_products(len(self.few)) if self.products and self.few is not None else n_features
 
     def spread(self, vector: NDArray[Any], n_features: int, width: int) -> NDArray[Any]:

@@ -308,7 +308,7 @@ class Outputs:
         elif stays_on_cpu(self.rule):
             reason = f"{described(self.rule)} runs on the CPU only"
         if reason:
-            warnings.warn(f"{reason}, so this model learns there", DeviceWarning, stacklevel=4)
+            warnings.warn(f"{reason}, so this model trains on the CPU", DeviceWarning, stacklevel=4)
         else:
             require_gpu()
 

@@ -63,7 +63,7 @@ def feature_columns(features: int) -> NDArray[np.int64]:
 
 
 def product_columns(features: int) -> NDArray[np.int64]:
-    """Return the numbers of the products of features."""
+    """Return the column numbers of the feature products."""
     every = np.ones(n_products(features), np.bool_)
     every[0] = every[feature_columns(features)] = False
     return np.flatnonzero(every)

@@ -620,7 +620,7 @@ def names_by_number(table: BudgetTable) -> dict[int, tuple[int, bytes]]:
 
 
 def _common_names(tables: Sequence[BudgetTable], numbers: NDArray[np.int64]) -> KeptNames | None:
-    """Return the names of features in all tables, for the slots from 1 on; None without names."""
+    """Merge the feature names of all tables, in slot order from slot 1 on. Return None if there are no names."""
     by_number: dict[int, tuple[int, bytes]] = {}
     for table in tables:
         by_number = names_by_number(table) | by_number

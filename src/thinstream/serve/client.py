@@ -165,7 +165,7 @@ class Client:
     def _change(
         self, method: str, path: str, body: bytes = b"{}", content_type: str = "application/json"
     ) -> dict[str, Any]:
-        """Send a request that happens once, however often it is repeated."""
+        """Send a request that takes effect only once, however often it is resent."""
         headers = {"Idempotency-Key": secrets.token_hex(16), "Content-Type": content_type}
         return self._answer(method, path, body, headers)
 

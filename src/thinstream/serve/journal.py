@@ -131,7 +131,7 @@ class Journal:
 
     @contextmanager
     def explained(self, done: str) -> Iterator[None]:
-        """Turn errors of SQLite into `JournalError` with a message that names the journal and no path."""
+        """Turn SQLite errors into a `JournalError` that names the journal but not its path."""
         try:
             yield
         except sqlite3.Error as error:

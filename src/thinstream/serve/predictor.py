@@ -171,7 +171,7 @@ _PIPELINED = 64
 
 
 class BufferedTransport:
-    """A transport that sends everything that is written in one turn of the event loop at once.
+    """A transport that combines everything written in one iteration of the event loop into a single send.
 
     The head and the body of a reply are written separately. Sent separately, they would wake the client twice.
     """

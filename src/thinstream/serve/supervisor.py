@@ -98,7 +98,7 @@ def write_restarts(folder: Path, restarts: dict[str, int]) -> None:
 
 
 def restarts_in(folder: Path) -> dict[str, int]:
-    """Return the counts that `write_restarts` wrote; empty if no supervisor runs."""
+    """Return the counts that `write_restarts` wrote; or an empty dict if no supervisor is running."""
     try:
         restarts: dict[str, int] = json.loads((folder / "restarts").read_text())
     except FileNotFoundError:

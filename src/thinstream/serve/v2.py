@@ -338,8 +338,8 @@ def rows_of(tensors: dict[str, NDArray[Any]], reader: RowReader) -> Batch:
             f"{tensor.ndim} dimensions of {tensor.dtype.name}"
         )
     raise InvalidInputError(
-        f"inputs must be the tensors {listed(sorted(_CSR))} together, or a single tensor, got "
-        f"{listed(sorted(tensors)[:5])}"
+        f"inputs must be either the three tensors {', '.join(map(repr, sorted(_CSR)))}, or a single tensor, got "
+        f"{', '.join(map(repr, sorted(tensors)[:5]))}"
     )
 
 

@@ -650,7 +650,7 @@ class GrowingProgress(Progress):
 class KnownProgress(Progress):
     """`Progress` of a fixed model that predicts only the classes it has met.
 
-    Each class has a score, also if there are one or two classes. Scores have a column for every class that has
+    Each class has a score, even if there are only one or two classes. Scores have a column for every class that has
     occurred. The score of a class that the model has not met is the lowest number.
     """
 

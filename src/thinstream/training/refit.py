@@ -68,7 +68,7 @@ class Compared(NamedTuple):
 
 @dataclass(frozen=True)
 class Choice:
-    """The way to n features that was chosen.
+    """The method chosen for reducing the model to n features.
 
     Parameters
     ----------
@@ -207,9 +207,10 @@ def _scores_of(model: Model, rows: Rows) -> RecentScores:
 
 
 def _cut(model: Model, n: int) -> Model:
-    """Return the model with at most n weights per class: fewer features if it has weights for several kinds of rows.
+    """Cut the model down to at most n weights per class.
 
-    Products of features have one weight each.
+    If it has separate weights for several kinds of rows, it keeps fewer than n features. Products of features
+    have one weight each.
     """
     size = max(n // model.learner.n_kinds, 1)
     most = n if model.learner.served().products is not None else size

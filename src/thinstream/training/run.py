@@ -403,7 +403,7 @@ def require_stream(stream: Any) -> None:
 def score_stream(model: Model, stream: Stream, named: str = "the model") -> Iterator[tuple[Batch, NDArray[Any]]]:
     """Batches of a stream with their scores. A stream whose features mean something else is refused at once.
 
-    ``named`` is what messages call the model: its file, say.
+    ``named`` is how messages refer to the model, such as its file name.
     """
     require_stream(stream)
     model.require_features(stream.feature_space, "the data", named)

@@ -192,7 +192,7 @@ class RecentScores:
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything it knows, for a checkpoint; most bins are empty."""
+        """The full state, for a checkpoint. Empty bins are left out."""
         places = np.flatnonzero(self._counts)
         return {"places": places, "numbers": self._counts.reshape(-1)[places], "rows": np.array([self._rows])}
 

@@ -328,7 +328,7 @@ class Scoring(NamedTuple):
 
 
 class RankScoring(NamedTuple):
-    """A metric from the ranks of rows that compares candidates. Greater scores are better."""
+    """A rank-based metric for comparing candidates. Higher is better."""
 
     name: str
     measure: RankMeasure

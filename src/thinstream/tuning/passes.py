@@ -292,7 +292,7 @@ SMALL = 50_000_000
 
 
 class PeekableStream:
-    """A stream whose first rows can be inspected in advance, also if it can be read only once.
+    """A stream whose first rows can be inspected in advance, even if it can be read only once.
 
     >>> from thinstream.data.in_memory import from_memory
     >>> stream = PeekableStream(from_memory(np.eye(5), np.array([1, -1, 1, -1, 1]), rows_per_batch=2))

@@ -362,7 +362,7 @@ class Study:
         self.rows += len(batch)
 
     def again(self) -> None:
-        """Start another pass over the same rows: count held-out rows again, and learned rows no more."""
+        """Start another pass over the same rows: count held-out rows again, and stop counting learned rows."""
         self.rows, self._again = 0, True
         self.tallies.forget(HELD_OUT)
         if self.ranks is not None and self.ranks.role == HELD_OUT:

@@ -16,8 +16,8 @@ from thinstream.errors import InvalidInputError, ModelFileError
 
 # Arrays that live elsewhere: what the array API shares, and the little it leaves to each library.
 #
-# PyTorch's tensors and CuPy's arrays multiply, slice and transpose as numpy's do, and no more is asked of them: factors
-# and decisions, which are small, come from the host.
+# PyTorch's tensors and CuPy's arrays multiply, slice and transpose as numpy's do, and nothing else is required of them:
+# factors and decisions, which are small, come from the host.
 
 
 def is_device_array(X: Any) -> bool:

@@ -586,7 +586,7 @@ class RepeatingLearner(BatchLearner):
         return self.row_scores(X)
 
     def learn_from(self, batches: Callable[[], Iterable[Batch]]) -> None:
-        """Return passes over rows that are read again, from the first on, for each pass."""
+        """Learn from rows that are read again from the start for each pass."""
         passes = Passes(batches, costs=self.costs, fit_intercept=bool(self.offset), n_features=self.n_features)
         self.require_learnable(passes.n_features)
         self.widen(passes.n_features)
@@ -612,7 +612,7 @@ class RepeatingLearner(BatchLearner):
         return super().arrays(weights_only=weights_only) | attributes
 
     def restore_weights(self, arrays: Arrays) -> None:
-        """Weights, counters and what was found: there is no more."""
+        """Weights, counters and results are the whole state."""
         super().restore_weights(arrays)
         for name, attribute_type in self.attributes.items():
             shape = (1,) if attribute_type is float else arrays[f"found.{name}"].shape[:1]

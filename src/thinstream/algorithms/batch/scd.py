@@ -83,7 +83,7 @@ def _descend(columns: Any, y: Any, c: Any, order: Any, l1: Any, beta: Any, w: An
 
 @runs(SCD, paper="P2 baseline", order="first")
 class SCDLearner(RepeatingLearner):
-    """Costs and sample weights weigh the losses in the mean, so λ and β mean the same with and without them."""
+    """Costs and sample weights enter as weights in the mean loss, so λ and β mean the same with and without them."""
 
     draws = True
     attributes = {"objective": float}  # noqa: RUF012

@@ -45,9 +45,9 @@ def load(
 ) -> int:
     """Send rows to a server and measure response times.
 
-    The server learns the rows, unless you pass --predict. Do not use a production model. Latencies count from the time
-    when a request was due. Requests that the server postpones are sent again with the same key. If requests fail, the
-    command prints the first reason and exits with code 1. It stops if the token is missing or not allowed to learn.
+    The server learns the rows, unless you pass --predict. Do not use a production model. Latencies are measured from
+    the time a request was due. Requests that the server postpones are sent again with the same key. If requests fail,
+    the command prints the first reason and exits with code 1. It stops if the token is missing or not allowed to learn.
     """
     from thinstream.cli.render import say, show_json
     from thinstream.serve.load_test import FINAL, Load, batched, require_some

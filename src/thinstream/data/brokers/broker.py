@@ -51,7 +51,7 @@ class Broker(Protocol):
         """Connect at a position with ``taken`` messages before it; one of several parts may come ``first``."""
 
     def read(self, most: int, seconds: float) -> list[Message]:
-        """Return up to ``most`` messages, none if none comes in time.
+        """Return up to ``most`` messages, or none if none arrive in time.
 
         If messages before the next one were removed, raise `SourceGapError`; the next call continues after them.
         """

@@ -306,7 +306,7 @@ class MessageStream(TextStream):
         return "it has no label" if rows.y is None and self.options.labels else None
 
     def _set_aside(self, letters: Sequence[Letter]) -> None:
-        """Save bad messages, then count them: before that, a lost server may deliver them again."""
+        """Save bad messages before counting them: until they are saved, the server may redeliver them."""
         if letters:
             self.letters.put(letters)
             self.status.reason = self._describe(*letters[-1])

@@ -145,7 +145,7 @@ class NameTable(dict[int, str]):
 
     @property
     def full(self) -> bool:
-        """Whether no more names are added."""
+        """Whether it is full, so that no names are added."""
         return self._past or len(self) >= self.limit
 
     def __reduce__(self) -> Any:

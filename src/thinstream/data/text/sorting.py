@@ -231,7 +231,7 @@ def _collect_named(
 def tidy_rows(
     indptr: NDArray[np.int64], indices: NDArray[Any], sums: NDArray[np.float64], dtype: str, once: bool = False
 ) -> tuple[int, NDArray[np.int64], NDArray[Any], NDArray[Any], int, float]:
-    """Sort each row by index, add equal features in their order, and drop zeros, in the given arrays.
+    """Sort each row by index, sum duplicate features in their original order, and drop zeros, all in the given arrays.
 
     With ``once``, only the first of equal features counts. Return the number of good rows (up to one with a value
     beyond the limit), their arrays, the width and the largest |value|.

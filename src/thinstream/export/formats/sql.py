@@ -169,7 +169,8 @@ EXTENSIONS = (".sql",)
 
 _HEAD = """\
 -- {about}
--- Scores the rows of a table features("row", "feature", "value"). To score another table, change the third line below.
+-- Scores the rows of a table features("row", "feature", "value").
+-- To score another table, replace FROM features below.
 -- {meaning}
 WITH RECURSIVE
 given("row", "feature", "value") AS (

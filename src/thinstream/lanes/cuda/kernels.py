@@ -33,7 +33,7 @@ class DeviceMemory(NamedTuple):
 
 
 class DeviceTables(NamedTuple):
-    """Parameters, in the rows of `lanes.access`; class costs; how long a lane's own array is."""
+    """Parameters, in the rows of `lanes.loop`; class costs; how long a lane's own array is."""
 
     reals: Array
     wholes: Array
