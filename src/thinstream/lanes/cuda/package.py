@@ -1,4 +1,4 @@
-"""numba-cuda, imported here alone, and told what the engine's functions are.
+"""The only module that imports numba-cuda; it declares the engine's functions to it.
 
 A lane is bit-identical to a CPU run only if no multiplication is fused with an addition. numba-cuda has no option
 for that; the one function that calls NVVM is wrapped, and what is compiled within `unfused` is compiled so.
@@ -27,7 +27,7 @@ from thinstream.jit.cache import CodeFile, abi, numba_settings, sources_of
 # methods a dispatcher calls, and keeps code as `jit.cache` keeps that of the CPU, by all that it depends on.
 
 #: Modules with code of every kernel, in addition to the engine's; an edit there compiles it again.
-_COMMON = tuple(f"thinstream.lanes.{name}" for name in ("access", "loop", "cuda.kernels", "cuda.package", "cuda.team"))
+_COMMON = tuple(f"thinstream.lanes.{name}" for name in ("loop", "cuda.kernels", "cuda.package", "cuda.team"))
 
 
 class KeptKernels:
@@ -152,7 +152,7 @@ def unfused() -> Iterator[None]:
 
 
 def tell_cuda() -> None:
-    """Declare everything declared so far to numba-cuda, like `jit.tell_numba` for numba."""
+    """Declare everything declared so far to numba-cuda, like `jit.register_declarations` for numba."""
     global _told
     if SIMULATED:
         return
