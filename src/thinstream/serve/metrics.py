@@ -292,7 +292,7 @@ def _processes(root: int) -> list[Any]:
             total.samples[0] = sample._replace(value=total.samples[0].value + sample.value)
     if "process_cpu_seconds" in families:
         (sample,) = families["process_cpu_seconds"].samples
-        families["process_cpu_seconds"].samples[0] = sample._replace(value=sample.value + before)
+        families["process_cpu_seconds"].samples[0] = sample._replace(value=round(sample.value + before, 6))
     return list(families.values())
 
 
